@@ -96,7 +96,7 @@ def main():
         print("skipped: torch is missing")
         return 77
     torch.set_num_threads(arguments.threads)
-    library = backbones.Library(os.path.join(backbones.BUILD, "libl3a.so"), arguments.threads)
+    library = backbones.Backbones(threads=arguments.threads)
     folder = os.path.join(backbones.SHARED, "data", "voc2007-small", "VOCdevkit", "VOC2007", "JPEGImages")
     paths = [os.path.join(folder, n) for n in sorted(os.listdir(folder))[:arguments.count]] if os.path.isdir(folder) else []
     print(f"PyTorch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds of {arguments.count} pictures")

@@ -32,7 +32,7 @@ struct batch {
     float *gradient;          /* with respect to the scores */
 };
 
-/* What a method uses unless the settings say otherwise; see tools/tune_heads.py. */
+/* What a method uses unless the settings say otherwise; see docs/methods-gradient.md. */
 struct tuning {
     size_t epochs;
     double first_rate, rate; /* highest of the cycle, in the first phase and in later ones */

@@ -19,8 +19,11 @@ import tempfile
 
 import numpy as np
 
+sys.dont_write_bytecode = True
+import feature_file
+from library import BUILD, Library, Refused, sized, texts
+
 SHARED = os.environ.get("L3A_SHARED", "")
-BUILD = os.environ.get("L3A_BUILD", "build")
 QUICK = ["vit_tiny_patch16_224", "resnet18", "resnet50", "tresnet_m", "tresnet_m_abn"]
 
 # Width, depth and heads as published: embed_dim, depth and num_heads of the functions of these names in timm/models/vision_transformer.py
@@ -40,79 +43,32 @@ KNOWN = ["vit_tiny_patch16", "vit_small_patch16", "vit_base_patch16", "vit_large
 MOCO_SMALL = (384, 12, 12)  # vit_small in vits.py of facebookresearch/moco-v3: timm's small, with twice as many heads
 
 
-class Sized(ctypes.Structure):
-    """A struct of l3a.h that begins with its size."""
-
-    def __init__(self, **values):
-        super().__init__(ctypes.sizeof(self), **values)
-
-
-class BackboneOptions(Sized):
-    _fields_ = [("size", ctypes.c_size_t), ("pool", ctypes.c_int), ("side", ctypes.c_size_t), ("mean", ctypes.c_float * 3),
-                ("deviation", ctypes.c_float * 3), ("filter", ctypes.c_int)]
-
-
-class BackboneInfo(ctypes.Structure):
-    _fields_ = [("family", ctypes.c_char_p), ("name", ctypes.c_char * 64), ("size", ctypes.c_size_t), ("width", ctypes.c_size_t),
-                ("parameters", ctypes.c_uint64), ("flops", ctypes.c_double), ("mean", ctypes.c_float * 3),
-                ("deviation", ctypes.c_float * 3), ("filter", ctypes.c_int), ("pool", ctypes.c_char_p),
-                ("preprocess", ctypes.c_char * 128), ("sha256", ctypes.c_char * 65), ("engine", ctypes.c_char_p)]
-
-
-class LoaderOptions(Sized):
-    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int), ("mean", ctypes.c_float * 3),
-                ("deviation", ctypes.c_float * 3), ("picture", ctypes.c_void_p), ("ahead", ctypes.c_size_t)]
-
-
-class ContextOptions(Sized):
-    _fields_ = [("size", ctypes.c_size_t), ("threads", ctypes.c_int), ("memory_limit", ctypes.c_uint64), ("on_event", ctypes.c_void_p),
-                ("event_user", ctypes.c_void_p), ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p),
-                ("memory_user", ctypes.c_void_p)]
-
-
-class Library:
-    """The calls of the public interface that concern backbones."""
-
-    def __init__(self, path, threads=0):
-        self.c = ctypes.CDLL(path)
-        self.c.l3a_error_text.restype = ctypes.c_char_p
-        self.c.l3a_backbone_describe.restype = ctypes.POINTER(BackboneInfo)
-        self.context = ctypes.c_void_p()
-        options = ContextOptions(threads=threads)
-        self.check(self.c.l3a_context_create(ctypes.byref(options), ctypes.byref(self.context)))
-
-    def check(self, status):
-        if status:
-            raise RuntimeError(self.c.l3a_error_text(self.context).decode())
-
+class Backbones(Library):
     def open(self, path, **settings):
-        options, backbone = BackboneOptions(**settings), ctypes.c_void_p()
-        self.check(self.c.l3a_backbone_open(self.context, path.encode(), ctypes.byref(options), ctypes.byref(backbone)))
+        backbone = ctypes.c_void_p()
+        self.backbone_open(path.encode(), ctypes.byref(sized("l3a_backbone_options", **settings)), ctypes.byref(backbone))
         return backbone
 
     def info(self, backbone):
-        return self.c.l3a_backbone_describe(backbone).contents
+        return self.backbone_describe(backbone).contents
 
     def run(self, backbone, pictures):
         pictures = np.ascontiguousarray(pictures, np.float32)
         features = np.empty((len(pictures), self.info(backbone).width), np.float32)
-        self.check(self.c.l3a_backbone_run(backbone, pictures.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(len(pictures)),
-                                           features.ctypes.data_as(ctypes.c_void_p)))
+        self.check(self.backbone_run(backbone, pictures.ctypes.data, len(pictures), features.ctypes.data))
         return features
 
     def close(self, backbone):
-        self.c.l3a_backbone_free(backbone)
+        self.backbone_free(backbone)
 
     def load(self, paths, info):
-        names = (ctypes.c_char_p * len(paths))(*[p.encode() for p in paths])
-        loader, index = ctypes.c_void_p(), ctypes.c_size_t()
-        options = LoaderOptions(width=info.size, height=info.size, mean=info.mean, deviation=info.deviation, filter=info.filter)
-        self.check(self.c.l3a_loader_create(self.context, names, ctypes.c_size_t(len(paths)), ctypes.byref(options),
-                                            ctypes.byref(loader)))
+        loader, index, names = ctypes.c_void_p(), ctypes.c_size_t(), texts(paths)  # which the loader keeps
+        options = sized("l3a_loader_options", width=info.size, height=info.size, mean=info.mean, deviation=info.deviation, filter=info.filter)
+        self.loader_create(names, len(paths), ctypes.byref(options), ctypes.byref(loader))
         pictures = np.empty((len(paths), 3, info.size, info.size), np.float32)
         for picture in pictures:
-            self.check(self.c.l3a_loader_next(loader, ctypes.byref(index), picture.ctypes.data_as(ctypes.c_void_p)))
-        self.c.l3a_loader_free(loader)
+            self.check(self.loader_next(loader, ctypes.byref(index), picture.ctypes.data))
+        self.loader_free(loader)
         return pictures
 
 
@@ -148,15 +104,7 @@ def filled(model, tensors):
 
 
 def write_safetensors(path, weights):
-    header, at = {}, 0
-    for name, values in weights.items():
-        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [at, at + values.nbytes]}
-        at += values.nbytes
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for values in weights.values():
-            file.write(np.ascontiguousarray(values, "<f4").tobytes())
+    feature_file.save(path, {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}, {})
 
 
 def input_picture():
@@ -256,7 +204,7 @@ def test_heads(library, folder):
         write_safetensors(path, {tensor: np.zeros(shape, np.float32) for tensor, shape in shapes.items()})
         try:
             library.open(path)
-        except RuntimeError as error:
+        except Refused as error:
             wanted = f"width {width} and depth {depth}, and its tensors do not show how many attention heads"
             assert wanted in str(error), error
         else:
@@ -485,7 +433,7 @@ def test_pictures(library, count=500):
     pictures = library.load([os.path.join(folder, name) for name in names], info)
     features = library.run(backbone, pictures)
     model = torch_models()[1]["vit_tiny_patch16_224"]().eval()
-    model.load_state_dict({k: torch.from_numpy(v) for k, v in read_safetensors(checkpoint).items()}, strict=False)
+    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in feature_file.load(checkpoint)[0].items()}, strict=False)
     with torch.no_grad():
         expected = np.concatenate([model(torch.from_numpy(part)).numpy() for part in np.split(pictures, range(50, count, 50))])
     cosine = (features * expected).sum(1) / np.linalg.norm(features, axis=1) / np.linalg.norm(expected, axis=1)
@@ -503,23 +451,11 @@ def test_pictures(library, count=500):
     library.close(backbone)
 
 
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        data = file.read()
-    header.pop("__metadata__", None)
-    return {name: np.frombuffer(data[slice(*about["data_offsets"])], "<f4").reshape(about["shape"]).copy()
-            for name, about in header.items()}
-
-
 def main():
     if not os.path.isdir(SHARED):
         print("skipped: no shared data")
         return 77
-    if os.environ.get("L3A_SANITIZE"):
-        print("skipped: Python cannot load a library with sanitizers")
-        return 77
-    library = Library(os.path.join(BUILD, "libl3a.so"))
+    library = Backbones()
     with open(os.path.join(SHARED, "golden", "backbones.json")) as file:
         golden = json.load(file)["models"]
     with tempfile.TemporaryDirectory() as folder:

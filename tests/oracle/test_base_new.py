@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """base_mAP and new_mAP against NumPy: the classes of the first phase, and those of each phase, on the test images that show one of them.
 In the tables of runs and sweeps, in JSON, and in folders of older versions, which lack them."""
-import csv
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from support import COMMAND, check, finish
+from support import COMMAND, check, finish, read_csv
 from test_methods import OPTIONS, analytic, joint, made_up, measure, np, phases
 
 DIM = 48
@@ -47,23 +46,18 @@ def check_rows(what, rows, wanted):
             check(abs(float(row["new_mAP"]) - new) < 1e-5, f"{what}, {method}, phase {row['phase']}: new {row['new_mAP']}, not {new}")
 
 
-def read(path):
-    with open(path, newline="") as table:
-        return list(csv.DictReader(table))
-
-
 def check_protocol(data, protocol, folder):
     wanted = expected(data, protocol)
     base, new = wanted["l3a"][-1]
     check(abs(base - new) > 0.1 and abs(wanted["l3a"][0][0] - base) > 0.1, f"{protocol}: nothing to tell apart")
     shown = json.loads(command(data, "run", protocol, "-o", folder / "run", "--format", "json"))
-    check_rows("metrics.csv", read(folder / "run" / "metrics.csv"), wanted)
+    check_rows("metrics.csv", read_csv(folder / "run" / "metrics.csv"), wanted)
     check_rows("run, JSON", shown["rows"], wanted)
     for summary in shown["summary"]:
         check(abs(summary["base_mAP"]["mean"] - wanted[summary["method"]][-1][0]) < 1e-5, f"summary of {summary['method']}: base")
         check(abs(summary["new_mAP"]["mean"] - wanted[summary["method"]][-1][1]) < 1e-5, f"summary of {summary['method']}: new")
     points = json.loads(command(data, "sweep", protocol, "-o", folder / "sweep", "--format", "json"))["points"]
-    check_rows("sweep.csv", read(folder / "sweep" / "sweep.csv"), wanted)
+    check_rows("sweep.csv", read_csv(folder / "sweep" / "sweep.csv"), wanted)
     for point in points:
         check(abs(point["base_mAP"]["mean"] - wanted[point["method"]][-1][0]) < 1e-5, f"point {point['method']}: base")
         check(abs(point["new_mAP"]["mean"] - wanted[point["method"]][-1][1]) < 1e-5, f"point {point['method']}: new")

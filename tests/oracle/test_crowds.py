@@ -2,7 +2,6 @@
 """Images that belong to a phase through a crowd alone, from COCO's annotations to the numbers of every method.
 
 Pictures and annotations are made here; which images a phase has is read from the JSON by Python, and l3a's numbers are NumPy's."""
-import csv
 import json
 import sys
 import tempfile
@@ -14,7 +13,7 @@ except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
 import feature_file
-from support import check, counts, finish, l3a, random_layer
+from support import check, counts, finish, l3a, random_layer, read_csv
 
 CLASSES = ["ant", "bee", "cat", "dog", "eel", "fox"]  # lexicographic; ids in the file are in another order
 IDS = {name: 10 + (7 * k) % 13 for k, name in enumerate(CLASSES)}
@@ -103,8 +102,7 @@ def reference(train, test, phases, pseudo, weigh):
 def run(folder, train, test, methods, *options):
     done = l3a("run", "--train", train, "--test", test, "--protocol", "B0-C2", "--method", ",".join(methods), "--seed", SEED, "-o", folder,
                "--epochs", 3, *SETTINGS, *options)
-    with open(folder / "metrics.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(folder / "metrics.csv")
     return {method: [row for row in rows if row["method"] == method] for method in methods}, done
 
 
@@ -165,8 +163,7 @@ def test_commands(folder, files, expected):
         check(wanted in spoken, f"the run does not say '{wanted}': {spoken}")
     l3a("sweep", "--train", files[0], "--test", files[1], "--protocol", "B0-C2", "--seed", SEED, "--dim", DIM, "--precision", "double", "--theta", THETA,
         "--gamma", f"{GAMMA},{2 * GAMMA}", "--eta", ETA, "--quiet", "-o", folder / "sweep")
-    with open(folder / "sweep" / "sweep.csv", newline="") as file:
-        compare("sweep", [row for row in csv.DictReader(file) if float(row["gamma"]) == GAMMA], expected["l3a"])
+    compare("sweep", [row for row in read_csv(folder / "sweep" / "sweep.csv") if float(row["gamma"]) == GAMMA], expected["l3a"])
     model, first = folder / "model.safetensors", expected["l3a"][0]
     said = l3a("learn", model, "--features", files[0], "--classes", "ant,bee", "--dim", DIM, "--gamma", GAMMA).stdout
     check(f"{first['train_images'] - first['unlabelled']} of " in said and f"{first['unlabelled']} of those show only a crowd of the new classes" in said,

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 import feature_file
-from support import check, finish, l3a
-from test_teach import DIM, NAMES, PLAIN, SETTINGS, combine, expand, images, spread, steps, table
+from support import check, combine, expand, finish, l3a
+from test_teach import DIM, NAMES, PLAIN, SETTINGS, images, spread, steps, table
 
 BACKBONE = Path(__file__).resolve().parent.parent.parent / "models/demo_backbone.safetensors"
 random = np.random.default_rng(26)

@@ -1,6 +1,5 @@
 """The charts of a report as figures of their own: well-formed SVG that needs nothing else, whose points, bars and cells lie where the run's
 tables say; PDF as poppler reads it and PNG as Pillow does; and what is said if a figure cannot be made."""
-import csv
 import os
 import re
 import shutil
@@ -13,16 +12,12 @@ import numpy as np
 from PIL import Image
 
 from report_runs import NAMES, make_run, make_tables, on_page, run
+from support import read_csv
 
 SVG = "{http://www.w3.org/2000/svg}"
 PHASES = {"map-by-phase": "mAP", "cf1-by-phase": "CF1", "of1-by-phase": "OF1", "base-map-by-phase": "base_mAP", "new-map-by-phase": "new_mAP"}
 OTHERS = ["ap-by-class", "forgetting-l3a", "forgetting-acil", "pseudo-label-precision", "pseudo-label-recall", "weight-by-count", "seconds-by-stage",
           "precision-recall-best-class", "precision-recall-median-class", "precision-recall-worst-class", "precision-recall-rarest-class"]
-
-
-def read_csv(folder, name):
-    with open(os.path.join(folder, name), newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def of_class(figure, name, tag="*"):
@@ -75,7 +70,7 @@ def check_phases(figure, column, folder):
         assert abs(to_x(x) - int(classes)) < 0.05, (title(mark), to_x(x))
         seen[method, int(classes)] = to_y(y), (x, y)
     rows = {}
-    for row in read_csv(folder, "metrics.csv"):
+    for row in read_csv(f"{folder}/metrics.csv"):
         rows.setdefault((row["method"], int(row["last"])), []).append(float(row[column]))
     assert set(rows) == set(seen), (rows, seen)
     for key, values in rows.items():
@@ -88,7 +83,7 @@ def check_phases(figure, column, folder):
 
 
 def check_bars(figure, folder):
-    rows = [r for r in read_csv(folder, "per_class.csv") if r["method"] == "l3a" and r["phase"] == "3"]
+    rows = [r for r in read_csv(f"{folder}/per_class.csv") if r["method"] == "l3a" and r["phase"] == "3"]
     expected = sorted((np.mean([float(r["AP"]) for r in rows if r["class"] == name]) for name in NAMES), reverse=True)
     widths = [float(bar.get("width")) for bar in of_class(figure, "bar")]
     rails = [float(rail.get("width")) for rail in of_class(figure, "rail")]
@@ -101,7 +96,7 @@ def check_cells(figure, folder, method):
     order = [on_page(title(t)) for t in figure.iter(SVG + "text") if t.find(SVG + "title") is not None]
     limit = float(re.search(r"−(\d+) points", "".join(figure.itertext())).group(1))
     table = {}
-    for row in (r for r in read_csv(folder, "per_class.csv") if r["method"] == method):
+    for row in (r for r in read_csv(f"{folder}/per_class.csv") if r["method"] == method):
         table.setdefault((on_page(row["class"]), int(row["phase"])), []).append(float(row["AP"]))
     expected = {}
     for k, name in enumerate(order):
@@ -173,7 +168,7 @@ def check_many(work):
     short, whole = (load(os.path.join(made, f"forgetting{kind}-l3a.svg")) for kind in ("-by-phase", ""))
     assert [t.text for t in of_class(short, "name") if t.find(SVG + "title") is not None] == ["classes 1–10", "classes 11–20", "classes 21–30", "classes 31–40"]
     assert len(of_class(whole, "cell", "rect")) == 40 and len(of_class(short, "cell", "rect")) == 4
-    rows = read_csv(folder, "per_class.csv")
+    rows = read_csv(f"{folder}/per_class.csv")
     mean = [np.mean([float(r["AP"]) for r in rows if r["phase"] == phase and int(r["class"][-2:]) < 10]) for phase in ("1", "4")]
     limit = float(re.search(r"−(\d+) points", "".join(short.itertext())).group(1))
     cell = [c for c in of_class(short, "loss", "rect") + of_class(short, "gain", "rect") if c.get("y") == "1"][-1]

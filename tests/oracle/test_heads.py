@@ -7,51 +7,29 @@ metrics of `finetune` and `joint-sgd`. With views, an image has several rows of 
 Tolerance: the program computes in float32, with 2^-24 = 6e-8 relative error in each operation. A few hundred steps of Adam carry that
 along, so that scores agree to about 1e-5 of the largest; 1e-4 is allowed. An error in a formula, a draw or a choice shows as 1e-2 and
 more, and so does what a method adds to finetune."""
-import csv
-import json
 import math
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
+sys.dont_write_bytecode = True
+import feature_file
+from support import check, finish, read_csv, splitmix
+
 BUILD = Path(os.environ["L3A_BUILD"])
-MASK = (1 << 64) - 1
 TOLERANCE = 1e-4
 WIDTH, CLASSES, STEP, SEED = 7, 8, 2, 7  # 4 phases of 2 classes
 SETTINGS = {"epochs": 5, "batch": 16, "first-rate": 0.05, "rate": 0.02, "lambda": 3, "memory": 4, "memory-per": "class", "loss": "asl",
             "head-input": "features", "dim": 20, "skip-features": "off"}
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: numpy is not installed")
-    sys.exit(77)
-
-failed = 0
-
-
-def check(good, what):
-    global failed
-    failed += not good
-    if not good:
-        print("FAILED:", what, flush=True)
-
-
 # ---- What is random ----
 
-def random_bits(seed, index):
-    """splitmix64."""
-    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
 def uniforms(seed, first, count):
-    return np.array([(random_bits(seed, i) >> 40) / 2 ** 24 for i in range(first, first + count)])
+    return np.array([(splitmix(seed, i) >> 40) / 2 ** 24 for i in range(first, first + count)])
 
 
 class Stream:
@@ -60,7 +38,7 @@ class Stream:
 
     def bits(self):
         self.next += 1
-        return random_bits(self.seed, self.next)
+        return splitmix(self.seed, self.next)
 
     def below(self, count):
         return self.bits() % count
@@ -136,7 +114,7 @@ class Head:
 
     def __init__(self, settings, total):
         self.set, self.total = settings, total
-        self.random = Stream(random_bits(SEED, 1))
+        self.random = Stream(splitmix(SEED, 1))
         self.weights = np.zeros((0, self.inputs(np.zeros((1, WIDTH))).shape[1]))
         self.memory, self.old = [], 0
 
@@ -158,7 +136,7 @@ class Head:
 
     def learn(self, features, labels):
         self.old, new, inputs = len(self.weights), labels.shape[1], self.weights.shape[1]
-        fresh = uniforms(random_bits(SEED, 0), self.old * inputs, new * inputs)
+        fresh = uniforms(splitmix(SEED, 0), self.old * inputs, new * inputs)
         fresh = (2 * fresh - 1) / math.sqrt(inputs - 1)
         self.before = self.weights.copy()
         self.weights = np.vstack([self.weights, fresh.reshape(new, inputs)])
@@ -487,14 +465,8 @@ def draw_data(rng, directions, rows, crops=0):
 
 def save(path, features, labels):
     features = features[:, 0] if features.shape[1] == 1 else features
-    parts = [features.tobytes(), labels.tobytes()]
     views = {"views": str(features.shape[1] - 1)} if features.ndim == 3 else {}
-    header = {"__metadata__": {"classes": "\n".join(f"class{k}" for k in range(CLASSES)), **views},
-              "features": {"dtype": "F32", "shape": list(features.shape), "data_offsets": [0, len(parts[0])]},
-              "labels": {"dtype": "I8", "shape": list(labels.shape), "data_offsets": [len(parts[0]), len(parts[0]) + len(parts[1])]}}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    feature_file.save(path, {"features": features, "labels": labels}, {"classes": "\n".join(f"class{k}" for k in range(CLASSES)), **views})
 
 
 def expected(method, settings, train, test):
@@ -547,7 +519,7 @@ def compare_command(folder, train, test):
     subprocess.run([BUILD / "l3a", "run", "--train", folder / "train.safetensors", "--test", folder / "test.safetensors", "--protocol",
                     f"B0-C{STEP}", "--method", ",".join(methods), "-o", folder / "run", "--quiet",
                     *(text for key, value in settings.items() for text in (f"--{key}", str(value)))], check=True, stdout=subprocess.DEVNULL)
-    rows = list(csv.DictReader(open(folder / "run" / "metrics.csv")))
+    rows = read_csv(folder / "run" / "metrics.csv")
     for method in methods:
         got = [float(row["mAP"]) for row in rows if row["method"] == method]
         wanted = [mean_ap(scores, test[1][:, :scores.shape[1]]) for scores in expected(method, SETTINGS, train, test)]
@@ -581,8 +553,7 @@ def main():
         compare(folder, "bic", train, test, head_input="layer")
         compare(folder, "ewc", train, test, head_input="layer")
         compare_command(folder, train, test)
-    print("failed:", failed)
-    sys.exit(failed > 0)
+    sys.exit(finish())
 
 
 main()

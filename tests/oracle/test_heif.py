@@ -1,28 +1,21 @@
 #!/usr/bin/python3
 """HEIC and AVIF pictures, made by heif-enc, against heif-convert, byte for byte: both convert colours with libheif. A picture of
 tiles, as phones write it, is put together here, and turned and mirrored by NumPy."""
-import ctypes
 import glob
 import os
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import zlib
 from pathlib import Path
 
-
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
+from library import Library, Refused
+from support import skip
 
 
 source = Path(os.environ.get("L3A_SOURCE", Path(__file__).resolve().parents[2]))
-build = Path(os.environ.get("L3A_BUILD", source / "build"))
 shared = Path(os.environ.get("L3A_SHARED", source.parent / "shared"))
-if os.environ.get("L3A_SANITIZE"):
-    skip("a library with sanitizers cannot be loaded into Python")
 if not shutil.which("heif-enc") or not shutil.which("heif-convert"):
     skip("heif-enc and heif-convert are missing; apt-get install libheif-examples")
 try:
@@ -32,36 +25,15 @@ except ImportError as error:
     skip(f"{error}; apt-get install python3-pil python3-numpy")
 
 photographs = sorted(glob.glob(str(shared / "data/voc2007-small/VOCdevkit/VOC2007/JPEGImages/*.jpg")))
-c = ctypes.CDLL(str(build / "libl3a.so"))
-c.l3a_error_text.restype = c.l3a_error_hint.restype = c.l3a_picture_format.restype = c.l3a_picture_format_at.restype = ctypes.c_char_p
-context = ctypes.c_void_p()
-assert c.l3a_context_create(None, ctypes.byref(context)) == 0
-formats = [c.l3a_picture_format_at(ctypes.c_size_t(i)) for i in range(5)]
+library = Library()
+formats = [library.picture_format_at(i) for i in range(5)]
 if b"heic" not in formats:
     skip("this build does not read HEIC pictures")
 KINDS = ["heic"] + ["avif"] * (b"avif" in formats)
 
 
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("pixel_limit", ctypes.c_uint64), ("orient", ctypes.c_int)]
-
-
-class Picture(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.POINTER(ctypes.c_uint8))]
-
-
-class Refused(Exception):
-    pass
-
-
 def read(path, orient=0, limit=0):
-    options, picture = Options(ctypes.sizeof(Options), limit, orient), Picture(ctypes.sizeof(Picture))
-    status = c.l3a_picture_read(context, str(path).encode(), ctypes.byref(options), ctypes.byref(picture))
-    if status:
-        raise Refused(status, c.l3a_error_text(context).decode(), c.l3a_error_hint(context).decode())
-    array = numpy.ctypeslib.as_array(picture.pixels, (picture.height, picture.width, 3)).copy()
-    c.l3a_picture_free(context, ctypes.byref(picture))
-    return array
+    return library.read_picture(path, orient=orient, pixel_limit=limit)
 
 
 def refusal(path, **settings):
@@ -126,7 +98,7 @@ def test_kinds(folder):
                 found = read(path)
                 same(f"{kind} {name} {width}x{height}", found, converted(path))
                 close(f"{kind} {name} {width}x{height}", found, given.convert("RGB"), 1 if name == "lossless" else 20)
-                assert c.l3a_picture_format(path.read_bytes()[:64], ctypes.c_size_t(64)) == kind.encode()
+                assert library.picture_format(path.read_bytes()[:64], 64) == kind.encode()
                 count += 1
     return f"{count} pictures with heif-convert's pixels"
 

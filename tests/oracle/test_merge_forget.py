@@ -7,26 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import feature_file
-from support import COMMAND, check, finish, random_layer
+from support import COMMAND, answer, check, finish, random_layer, refuse
 
 WIDTH, DIM = 12, 40
 PLAIN = ["--dim", DIM, "--gamma", 3, "--precision", "double", "--pseudo", "off", "--weights", "none", "--privacy-limit", 0]
 APART = [*PLAIN, "--alpha", 0.3, "--lift", 0.05]
 random = np.random.default_rng(7)
-def l3a(*arguments):
-    done = subprocess.run([COMMAND, *map(str, arguments), "--quiet"], capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
-
-
 def must(*arguments):
-    code, text = l3a(*arguments)
+    code, text = answer(*arguments)
     check(code == 0, f"{arguments}: {text}")
     return text
-
-
-def refuse(words, *arguments):
-    code, text = l3a(*arguments)
-    check(code == 2 and words in text, f"{arguments}: exit {code}, '{words}' in {text}")
 
 
 def tensors(path):
@@ -147,7 +137,7 @@ def refusals(data):
     for what in (["--phase", 2], ["--classes", "c,d"]):
         refuse("pseudo-labels of older classes", "forget", guessed, *what, "-o", out)
     check("not quite" in must("forget", guessed, "--phase", 1, "-o", out), "pseudo-labels that the phase led to remain")
-    code, text = l3a("learn", model, *data.options("more", rows), "--classes", "a", "--weights", "inv")
+    code, text = answer("learn", model, *data.options("more", rows), "--classes", "a", "--weights", "inv")
     check(code == 2 and "weights: the model was created with none" in text, f"other weights for a later phase are refused: {text}")
     foreign = Data(data.folder, 120)
     refuse("some of them were never learned", "forget", data.learn("model", rows, PLAIN), *foreign.options("foreign", np.arange(120)), "-o", out)
@@ -301,7 +291,7 @@ def privacy():
         before = data.learn("before", np.arange(60), settings, ["a,b"])
         after = data.folder / "after.model"
         after.write_bytes(before.read_bytes())
-        code, text = l3a("learn", after, *data.options("one", np.arange(60)), "--classes", "c")
+        code, text = answer("learn", after, *data.options("one", np.arange(60)), "--classes", "c")
         x = tensors(after)["cross"].reshape(DIM, 3)[:, 2]
         gram = tensors(after)["gram"] - tensors(before)["gram"]
         diagonal = np.sqrt(np.maximum(gram[np.cumsum(np.arange(1, DIM + 1)) - 1], 0))

@@ -6,7 +6,6 @@ limits in which one method becomes another.
 
 With views, an image is several rows of every solution: the whole picture with weight 1, and each of c crops with weight 1/c. It is scored
 by the whole picture and the best crop, 1 : 2."""
-import csv
 import json
 import os
 import struct
@@ -24,7 +23,7 @@ try:
 except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
-from support import COMMAND, check, finish, random_bits, random_layer
+from support import COMMAND, check, finish, random_bits, random_layer, read_csv
 
 GAMMA, SEED, THETA, ETA = 30.0, 7, 0.525, 0.55
 RATIO, WIDTH, SHRINKAGE = 0.8, 0.6, 0.01
@@ -85,8 +84,7 @@ class Data:
         done = self.start(out, methods, protocol, dim, **settings)
         if done.returncode:
             sys.exit(f"FAILED: l3a run ended with {done.returncode}: {done.stderr}")
-        with open(f"{out}/run/metrics.csv", newline="") as table:
-            rows = list(csv.DictReader(table))
+        rows = read_csv(f"{out}/run/metrics.csv")
         return {m: [[float(row[key]) for key in ("mAP", "CF1", "OF1")] + [int(row["train_images"]), int(row["pseudo_labels"])]
                     for row in rows if row["method"] == m] for m in methods}
 

@@ -4,23 +4,14 @@ import os
 import sys
 from pathlib import Path
 
-BUILD = Path(os.environ["L3A_BUILD"])
+import numpy as np
+
+from library import Library, sized
+from support import skip
+
 SHARED = Path(os.environ.get("L3A_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-
-
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
-
-
-try:
-    import numpy as np
-except ImportError:
-    skip("numpy is not installed")
 if not (SHARED / "reference" / "l3a_reference.py").is_file():
     skip(f"no reference/l3a_reference.py in {SHARED}")
-if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get("L3A_SANITIZE", ""):
-    skip("a library built with sanitizers cannot be loaded into Python")
 try:
     from sklearn import metrics as sklearn_metrics
 except ImportError:
@@ -29,29 +20,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(SHARED / "reference"))
 import l3a_reference
 
-
-class Metrics(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_double) for name in ("mean_ap", "class_precision", "class_recall", "class_f1", "overall_precision",
-                                                     "overall_recall", "overall_f1")] + [("images", ctypes.c_size_t)]
+library = Library()
 
 
-library = ctypes.CDLL(str(BUILD / "libl3a.so"))
-library.l3a_context_create.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)]
-library.l3a_context_free.argtypes = [ctypes.c_void_p]
-library.l3a_context_free.restype = None
-library.l3a_error_text.argtypes = [ctypes.c_void_p]
-library.l3a_error_text.restype = ctypes.c_char_p
-library.l3a_measure.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 2 + [ctypes.c_void_p] * 3
-library.l3a_uniform.argtypes = [ctypes.c_uint64] * 2
-library.l3a_uniform.restype = ctypes.c_double
-
-
-def measure(context, scores, labels, theta):
-    metrics, ap = Metrics(ctypes.sizeof(Metrics)), np.zeros(scores.shape[1])
+def measure(scores, labels, theta):
+    metrics, ap = sized("l3a_metrics"), np.zeros(scores.shape[1])
     thresholds = np.full(scores.shape[1], np.log(theta / (1 - theta)))
-    status = library.l3a_measure(context, scores.ctypes.data, labels.ctypes.data, *scores.shape, thresholds.ctypes.data, ctypes.byref(metrics),
-                                 ap.ctypes.data)
-    assert status == 0, library.l3a_error_text(context).decode()
+    library.measure(scores.ctypes.data, labels.ctypes.data, *scores.shape, thresholds.ctypes.data, ctypes.byref(metrics), ap.ctypes.data)
     return metrics, ap
 
 
@@ -72,9 +47,9 @@ def close(name, actual, expected, tolerance=1e-9):
     assert gap <= tolerance, f"{name}: {actual} instead of {expected}"
 
 
-def compare_with_reference(context, seed, rows, classes, levels, theta):
+def compare_with_reference(seed, rows, classes, levels, theta):
     scores, labels = make_table(seed, rows, classes, levels)
-    metrics, ap = measure(context, scores, labels, theta)
+    metrics, ap = measure(scores, labels, theta)
     expected = l3a_reference.metrics(labels, scores.astype(np.float64), theta)
     close("mAP", metrics.mean_ap, expected["mAP"])
     close("AP", ap, expected["AP"])
@@ -83,9 +58,9 @@ def compare_with_reference(context, seed, rows, classes, levels, theta):
     assert metrics.images == rows
 
 
-def compare_with_sklearn(context, seed, rows, classes, theta):
+def compare_with_sklearn(seed, rows, classes, theta):
     scores, labels = make_table(seed, rows, classes, None)
-    metrics, ap = measure(context, scores, labels, theta)
+    metrics, ap = measure(scores, labels, theta)
     predicted = 1 / (1 + np.exp(-scores.astype(np.float64))) > theta
     expected = [100 * sklearn_metrics.average_precision_score(labels[:, k], scores[:, k]) for k in range(1, classes)]
     close("AP", ap, [0.0] + expected)
@@ -100,35 +75,33 @@ def compare_with_sklearn(context, seed, rows, classes, theta):
 
 def compare_uniform(seed, count):
     expected = l3a_reference.splitmix_uniform(seed, count)
-    assert [library.l3a_uniform(seed, i) for i in range(count)] == expected.tolist()
+    assert [library.uniform(seed, i) for i in range(count)] == expected.tolist()
 
 
-def cases(context):
+def cases():
     sizes = [(1, 2), (7, 3), (500, 20), (3000, 5)]
     for seed, (rows, classes) in enumerate(sizes):
         for theta in (0.525, 0.8, 0.3):
             for levels in (None, 1, 7):
                 yield f"reference, {rows} x {classes}, theta {theta}, levels {levels}", lambda s=seed, r=rows, c=classes, v=levels, t=theta: (
-                    compare_with_reference(context, s, r, c, v, t))
+                    compare_with_reference(s, r, c, v, t))
             if sklearn_metrics:
                 yield f"scikit-learn, {rows} x {classes}, theta {theta}", lambda s=seed, r=rows, c=classes, t=theta: (
-                    compare_with_sklearn(context, s, r, c, t))
+                    compare_with_sklearn(s, r, c, t))
     for seed in (0, 2025, 1234567, 2**64 - 1):
         yield f"uniform, seed {seed}", lambda s=seed: compare_uniform(s, 1000)
 
 
 def main():
     passed = failed = 0
-    context = ctypes.c_void_p()
-    assert library.l3a_context_create(None, ctypes.byref(context)) == 0
-    for name, case in cases(context):
+    for name, case in cases():
         try:
             case()
             passed += 1
         except AssertionError as error:
             failed += 1
             print(f"FAILED {name}: {error}")
-    library.l3a_context_free(context)
+    library.context_free(library.context)
     if not sklearn_metrics:
         print("scikit-learn is not installed: compared with the reference only")
     print(f"{passed} passed, {failed} failed")

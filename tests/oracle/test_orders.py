@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Several class orders: a run of all of them against a run of each; means, deviations, places and the verdict against NumPy; tables for papers
 parsed again; resuming; and the page about a sweep."""
-import csv
 import html
 import itertools
 import json
@@ -16,18 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from report_runs import make_tables
-from support import COMMAND, check, finish, l3a
+from support import COMMAND, check, finish, l3a, read_csv
 
 MAKE_FEATURES = Path(__file__).parent.parent / "cli" / "make_features.py"
 ORDERS = ["shuffle:1", "lexicographic", "shuffle:7"]
 SEEDS = ["3", "4"]
 METHODS = ["l3a", "finetune", "l3a+", "joint"]
 PHASED = METHODS[:3]
-
-
-def rows_of(path):
-    with open(path, newline="") as table:
-        return list(csv.DictReader(table))
 
 
 def without_seconds(rows):
@@ -52,11 +46,11 @@ def check_against_single_runs(folder, base, rows):
     for order in ORDERS:
         where = folder / f"only-{order}"
         l3a("run", *base, "--class-order", order, "-o", where, "--quiet", "--format", "csv")
-        alone = rows_of(where / "metrics.csv")
+        alone = read_csv(where / "metrics.csv")
         check("class_order" not in alone[0], "one order needs no column")
         check(without_seconds(alone) == without_seconds([r for r in rows if r["class_order"] == order]), f"{order}: other numbers than alone")
-        ours = [r for r in rows_of(folder / "orders" / "per_class.csv") if r["class_order"] == order]
-        theirs = rows_of(where / "per_class.csv")
+        ours = [r for r in read_csv(folder / "orders" / "per_class.csv") if r["class_order"] == order]
+        theirs = read_csv(where / "per_class.csv")
         keys = ("method", "seed", "phase", "class", "AP", "images", "weight", "pseudo", "right", "present")
         check([[r[k] for k in keys] for r in ours] == [[r[k] for k in keys] for r in theirs], f"{order}: other classes than alone")
 
@@ -151,7 +145,7 @@ def check_resume(folder, base):
         command = [COMMAND, "run", "-o", where, "--resume"]
     l3a("run", "-o", where, "--resume", "--quiet")
     for name in ("metrics.csv", "per_class.csv"):
-        check(without_seconds(rows_of(where / name)) == without_seconds(rows_of(folder / "orders" / name)), f"resumed: {name}")
+        check(without_seconds(read_csv(where / name)) == without_seconds(read_csv(folder / "orders" / name)), f"resumed: {name}")
     check((where / "model.safetensors").read_bytes() == (folder / "orders" / "model.safetensors").read_bytes(), "resumed: the model")
     check(sorted(os.listdir(where)) == sorted(os.listdir(folder / "orders")), "resumed: the files")
 
@@ -179,13 +173,13 @@ def check_sweep(folder, tables):
     orders = ["--class-order", "shuffle:1,shuffle:7", "--seed", "3,4", "--dim", "64"]
     where = folder / "sweep"
     l3a("sweep", *tables, "--gamma", "0.1,1,10,100", *orders, "-o", where, "--quiet")
-    rows = rows_of(where / "sweep.csv")
+    rows = read_csv(where / "sweep.csv")
     values = {}
     for gamma in ("0.1", "1", "10", "100"):
         alone = folder / f"gamma-{gamma}"
         l3a("run", *tables, "--gamma", gamma, *orders, "-o", alone, "--quiet")
         own = [{k: v for k, v in r.items() if k != "gamma"} for r in rows if r["gamma"] == gamma]
-        close = zip(own, rows_of(alone / "metrics.csv"))
+        close = zip(own, read_csv(alone / "metrics.csv"))
         check(all(a["class_order"] == b["class_order"] and a["seed"] == b["seed"] and abs(float(a["mAP"]) - float(b["mAP"])) < 0.05
                   for a, b in close), f"gamma {gamma} in the sweep and alone")
         values[gamma] = summaries(own, ["l3a"])["l3a"].mean(axis=0)
@@ -216,7 +210,7 @@ def check_map(folder, tables):
     part = page[page.index('<table class="map">'):]
     part = part[:part.index("</table>")]
     cells = [(float(h), bool(best), value) for h, best, value in re.findall(r'<td style="--h:([\d.]+)"( class="best")?>([\d.]+)', part)]
-    rows = rows_of(folder / "map" / "sweep.csv")
+    rows = read_csv(folder / "map" / "sweep.csv")
     expected = [float([r for r in rows if r["gamma"] == g and r["eta"] == e][-1]["mAP"]) for g in ("1", "100") for e in ("0.5", "0.6", "dynamic")]
     check([value for *_, value in cells] == [f"{v:.2f}" for v in expected], f"the cells: {cells}")
     scaled = (np.array(expected) - min(expected)) / np.ptp(expected)
@@ -253,7 +247,7 @@ def main():
         tables = ["--train", folder / "train.safetensors", "--test", folder / "test.safetensors", "--protocol", "B0-C2"]
         base = [*tables, "--method", ",".join(METHODS), "--seed", ",".join(SEEDS), "--dim", "128"]
         l3a("run", *base, "--class-order", ",".join(ORDERS), "-o", folder / "orders", "--quiet")
-        rows = rows_of(folder / "orders" / "metrics.csv")
+        rows = read_csv(folder / "orders" / "metrics.csv")
         check([(r["method"], r["class_order"], r["seed"], r["phase"]) for r in rows] ==
               [(m, o, s, str(p)) for m in METHODS for o in ORDERS for s in SEEDS for p in range(1, 4 if m != "joint" else 2)], "the order of the rows")
         check_against_single_runs(folder, base, rows)

@@ -11,22 +11,16 @@ import os
 import random
 import struct
 import subprocess
-import sys
 import tempfile
 import warnings
 import zlib
 
-
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
+from library import Library, Refused, sized, texts
+from support import skip
 
 
 source = os.environ.get("L3A_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-build = os.environ.get("L3A_BUILD", os.path.join(source, "build"))
 shared = os.environ.get("L3A_SHARED", os.path.join(source, "..", "shared"))
-if os.environ.get("L3A_SANITIZE"):
-    skip("a library with sanitizers cannot be loaded into Python")
 try:
     import numpy
     from PIL import Image, ImageOps
@@ -35,61 +29,6 @@ except ImportError as error:
 
 photographs = sorted(glob.glob(os.path.join(shared, "data/voc2007-small/VOCdevkit/VOC2007/JPEGImages/*.jpg")))
 FILTERS = {0: Image.BILINEAR, 1: Image.BICUBIC}
-
-
-class Sized(ctypes.Structure):
-    """A struct of l3a.h that begins with its size."""
-
-    def __init__(self, **values):
-        super().__init__(ctypes.sizeof(self), **values)
-
-
-class Options(Sized):
-    _fields_ = [("size", ctypes.c_size_t), ("pixel_limit", ctypes.c_uint64), ("orient", ctypes.c_int)]
-
-
-class Picture(Sized):
-    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.POINTER(ctypes.c_uint8))]
-
-    def array(self):
-        return numpy.ctypeslib.as_array(self.pixels, (self.height, self.width, 3)).copy()
-
-
-class LoaderOptions(Sized):
-    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int),
-                ("mean", ctypes.c_float * 3), ("deviation", ctypes.c_float * 3), ("picture", ctypes.POINTER(Options)),
-                ("ahead", ctypes.c_size_t), ("views", ctypes.c_size_t)]
-
-
-class Library:
-    def __init__(self, path):
-        self.path = path
-        self.c = ctypes.CDLL(path)
-        self.c.l3a_error_text.restype = ctypes.c_char_p
-        self.context = ctypes.c_void_p()
-        self.check(self.c.l3a_context_create(None, ctypes.byref(self.context)))
-
-    def check(self, status):
-        if status:
-            raise AssertionError(f"status {status}: {self.c.l3a_error_text(self.context).decode()}")
-
-    def take(self, picture):
-        array = picture.array()
-        self.c.l3a_picture_free(self.context, ctypes.byref(picture))
-        return array
-
-    def read(self, path, orient=0):
-        picture, options = Picture(), Options(orient=orient)
-        self.check(self.c.l3a_picture_read(self.context, path.encode(), ctypes.byref(options), ctypes.byref(picture)))
-        return self.take(picture)
-
-    def resize(self, array, width, height, filter):
-        array = numpy.ascontiguousarray(array)
-        pixels = array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-        picture, resized = Picture(width=array.shape[1], height=array.shape[0], pixels=pixels), Picture()
-        self.check(self.c.l3a_picture_resize(self.context, ctypes.byref(picture), ctypes.c_size_t(width),
-                                             ctypes.c_size_t(height), filter, ctypes.byref(resized)))
-        return self.take(resized)
 
 
 def plain_library(folder):
@@ -123,10 +62,10 @@ def test_photographs(library):
     chosen = photographs[:: max(1, len(photographs) // 300)]
     for path in chosen:
         expected = pillow(path)
-        found = library.read(path)
+        found = library.read_picture(path)
         same(path, found, expected)
         for filter, method in FILTERS.items():
-            same(f"{path} resized", library.resize(found, 224, 224, filter), expected.resize((224, 224), method))
+            same(f"{path} resized", library.resize_picture(found, 224, 224, filter), expected.resize((224, 224), method))
     assert len(chosen) >= 200, f"only {len(chosen)} pictures"
     return f"{len(chosen)} photographs read, and resized with both filters"
 
@@ -250,7 +189,7 @@ def test_formats(library, folder):
         path = os.path.join(folder, "variant")
         with open(path, "wb") as file:
             file.write(data)
-        same(name, library.read(path), pillow(path))
+        same(name, library.read_picture(path), pillow(path))
         count += 1
     return f"{count} kinds of JPEG, PNG and WebP"
 
@@ -336,8 +275,8 @@ def test_orientation(library, folder):
                     file.write(data)
                 opened = Image.open(path)
                 opened.load()
-                same(f"{kind} orientation {orientation}", library.read(path, 1), ImageOps.exif_transpose(opened).convert("RGB"))
-                same(f"{kind} orientation {orientation} ignored", library.read(path), pillow(path))
+                same(f"{kind} orientation {orientation}", library.read_picture(path, orient=1), ImageOps.exif_transpose(opened).convert("RGB"))
+                same(f"{kind} orientation {orientation} ignored", library.read_picture(path), pillow(path))
                 count += 1
     return f"{count} pictures with an orientation"
 
@@ -355,7 +294,7 @@ def test_damaged_orientation(library, folder):
         expected = pillow(path)
         for exif in bad:
             picture.save(path, kind, exif=b"Exif\0\0" + exif)
-            same(f"{kind} with {len(exif)} bytes of EXIF", library.read(path, 1), expected)
+            same(f"{kind} with {len(exif)} bytes of EXIF", library.read_picture(path, orient=1), expected)
             count += 1
     return f"{count} pictures with damaged EXIF data"
 
@@ -384,7 +323,7 @@ def test_sizes(library):
         array = extremes(width, height, number % 3)
         for filter, method in FILTERS.items():
             same(f"{width}x{height} to {to_width}x{to_height}, filter {filter}, {library.path}",
-                 library.resize(array, to_width, to_height, filter),
+                 library.resize_picture(array, to_width, to_height, filter),
                  Image.fromarray(array).resize((to_width, to_height), method))
     return f"{len(chosen)} sizes with both filters, {os.path.basename(library.path)}"
 
@@ -398,7 +337,7 @@ def test_webp_photographs(library, folder):
         kinds.append(({"lossless": True, "method": 0}, picture if number % 2 else transparent(picture)))
         for settings, shown in kinds:
             shown.save(path, "WEBP", **settings)
-            same(f"{photograph} as WebP, {settings}", library.read(path), pillow(path))
+            same(f"{photograph} as WebP, {settings}", library.read_picture(path), pillow(path))
     return f"{len(chosen)} photographs as WebP: lossy, transparent and lossless"
 
 
@@ -409,42 +348,39 @@ def test_without_libraries(library, folder):
                         ("AVIF", b"\0\0\0\x18ftypavif\0\0\0\0mif1avif")):
         with open(path, "wb") as file:
             file.write(data)
-        picture = Picture()
-        status = library.c.l3a_picture_read(library.context, path.encode(), None, ctypes.byref(picture))
-        text = library.c.l3a_error_text(library.context).decode()
-        assert status == 6 and text == f"{path}: this build cannot read {words} pictures", f"{status}, {text}"
-    library.c.l3a_picture_format_at.restype = ctypes.c_char_p
-    formats = [library.c.l3a_picture_format_at(ctypes.c_size_t(i)) for i in range(3)]
+        try:
+            library.read_picture(path)
+        except Refused as refused:
+            assert refused.args[:2] == (6, f"{path}: this build cannot read {words} pictures"), refused
+        else:
+            raise AssertionError(f"{words} was read")
+    formats = [library.picture_format_at(i) for i in range(3)]
     assert formats == [b"jpeg", b"png", None], formats
     return "WebP, HEIC and AVIF in a build without their libraries"
 
 
 def test_loader(library):
     chosen = photographs[:40]
-    paths = [path.encode() for path in chosen]
-    paths.insert(5, b"/no/such/picture.jpg")
+    paths = [*chosen[:5], "/no/such/picture.jpg", *chosen[5:]]
     mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    options = LoaderOptions(filter=1, mean=mean, deviation=deviation)
-    loader, index = ctypes.c_void_p(), ctypes.c_size_t()
-    array = (ctypes.c_char_p * len(paths))(*paths)
-    library.check(library.c.l3a_loader_create(library.context, array, ctypes.c_size_t(len(paths)), ctypes.byref(options),
-                                              ctypes.byref(loader)))
+    options = sized("l3a_loader_options", filter=1, mean=mean, deviation=deviation)
+    loader, index, names = ctypes.c_void_p(), ctypes.c_size_t(), texts(paths)  # which the loader keeps
+    library.loader_create(names, len(paths), ctypes.byref(options), ctypes.byref(loader))
     planes = numpy.empty((3, 224, 224), numpy.float32)
-    out = planes.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
     for number, path in enumerate(paths):
-        status = library.c.l3a_loader_next(loader, ctypes.byref(index), out)
+        status = library.loader_next(loader, ctypes.byref(index), planes.ctypes.data)
         assert index.value == number
         if number == 5:
             assert status == 4, status
             continue
         library.check(status)
-        values = numpy.asarray(pillow(path.decode()).resize((224, 224), Image.BICUBIC), numpy.float64).transpose(2, 0, 1)
+        values = numpy.asarray(pillow(path).resize((224, 224), Image.BICUBIC), numpy.float64).transpose(2, 0, 1)
         expected = (values / 255 - numpy.reshape(mean, (3, 1, 1))) / numpy.reshape(deviation, (3, 1, 1))
         worst = numpy.abs(planes - expected).max()
         assert worst < 1e-6, f"{path}: off by {worst}"
-    library.check(library.c.l3a_loader_next(loader, ctypes.byref(index), out))
+    library.check(library.loader_next(loader, ctypes.byref(index), planes.ctypes.data))
     assert index.value == len(paths)
-    library.c.l3a_loader_free(loader)
+    library.loader_free(loader)
     return f"{len(chosen)} pictures through the loader"
 
 
@@ -472,14 +408,12 @@ def test_views(library, folder, real):
     count = 0
     for views in (1, 5, 9, 14):
         for filter, method in FILTERS.items():
-            options = LoaderOptions(width=64, height=56, filter=filter, deviation=(1 / 255,) * 3, views=views)
-            loader, index = ctypes.c_void_p(), ctypes.c_size_t()
-            array = (ctypes.c_char_p * len(paths))(*[path.encode() for path in paths])
-            library.check(library.c.l3a_loader_create(library.context, array, ctypes.c_size_t(len(paths)), ctypes.byref(options),
-                                                      ctypes.byref(loader)))
+            options = sized("l3a_loader_options", width=64, height=56, filter=filter, deviation=(1 / 255,) * 3, views=views)
+            loader, index, names = ctypes.c_void_p(), ctypes.c_size_t(), texts(paths)
+            library.loader_create(names, len(paths), ctypes.byref(options), ctypes.byref(loader))
             planes = numpy.empty((1 if views == 1 else 1 + views, 3, 56, 64), numpy.float32)
             for path in paths:
-                library.check(library.c.l3a_loader_next(loader, ctypes.byref(index), planes.ctypes.data_as(ctypes.POINTER(ctypes.c_float))))
+                library.check(library.loader_next(loader, ctypes.byref(index), planes.ctypes.data))
                 found, picture = numpy.rint(planes), pillow(path)
                 assert numpy.abs(planes - found).max() < 1e-3, path
                 for view, box in enumerate(view_boxes(views, *picture.size)):
@@ -487,12 +421,12 @@ def test_views(library, folder, real):
                          picture.crop(box).resize((64, 56), method))
                     count += 1
                 assert view + 1 == len(planes), views
-            library.c.l3a_loader_free(loader)
+            library.loader_free(loader)
     return f"{count} views of {len(paths)} pictures, {os.path.basename(library.path)}"
 
 
 def main():
-    library = Library(os.path.join(build, "libl3a.so"))
+    library = Library()
     with tempfile.TemporaryDirectory() as folder:
         print(test_formats(library, folder))
         print(test_orientation(library, folder))

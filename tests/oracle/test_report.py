@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from report_runs import NAMES, make_run, make_tables, on_page, run
+from support import read_csv
 
 VOID = {"meta", "link", "img", "br", "input"}
 SECTIONS = ["headline", "phases", "classes", "forgetting", "pseudo-labels", "weights", "curves", "pictures", "costs", "record"]
@@ -75,11 +76,6 @@ class Page(HTMLParser):
         return [rows for section, rows in self.tables if section == name]
 
 
-def read_csv(folder, name):
-    with open(os.path.join(folder, name), newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def by_series(rows):
     """Rows by method, then by the class count after the phase, over seeds."""
     table = {}
@@ -89,7 +85,7 @@ def by_series(rows):
 
 
 def check_phase_tables(page, folder):
-    series = by_series(read_csv(folder, "metrics.csv"))
+    series = by_series(read_csv(f"{folder}/metrics.csv"))
     tables = page.section_tables("phases")
     for column, rows in zip(("mAP", "CF1", "OF1", "base_mAP", "new_mAP"), tables, strict=True):
         ends = [int(cell) for cell in rows[0][1:]]
@@ -102,7 +98,7 @@ def check_phase_tables(page, folder):
 
 
 def check_summary(page, folder):
-    series = by_series(read_csv(folder, "metrics.csv"))
+    series = by_series(read_csv(f"{folder}/metrics.csv"))
     joint = np.mean([float(r["mAP"]) for r in series["joint"][12]])
     for row in page.section_tables("headline")[0][1:]:
         method = next(m for m in series if row[0] == m)
@@ -116,7 +112,7 @@ def check_summary(page, folder):
 
 
 def check_class_table(page, folder, labels):
-    classes = read_csv(folder, "per_class.csv")
+    classes = read_csv(f"{folder}/per_class.csv")
     rows = page.section_tables("classes")[0]
     last = {m: [r for r in classes if r["method"] == m and r["phase"] == ("1" if m == "joint" else "3")] for m in ("l3a", "acil", "joint")}
     found = []
@@ -135,7 +131,7 @@ def check_class_table(page, folder, labels):
 
 def check_pseudo_table(page, folder):
     sums = {}
-    for row in read_csv(folder, "per_class.csv"):
+    for row in read_csv(f"{folder}/per_class.csv"):
         if row["method"] == "l3a":
             add = np.array([int(row[c]) for c in ("pseudo", "right", "present")])
             sums[row["phase"]] = sums.get(row["phase"], 0) + add
@@ -169,7 +165,7 @@ def check_tallies(folder, work, labels):
         "--gamma", "10", "--seed", "1", "--threads", "1", "--quiet")
     scores = scores_of(model, os.path.join(work, "train.safetensors"), 4)
     shown = train[:, 4:8].any(1)
-    for row in (r for r in read_csv(folder, "per_class.csv") if (r["method"], r["seed"], r["phase"]) == ("l3a", "1", "2")):
+    for row in (r for r in read_csv(f"{folder}/per_class.csv") if (r["method"], r["seed"], r["phase"]) == ("l3a", "1", "2")):
         k = names.index(row["class"])
         assert int(row["images"]) == train[:, k].sum(), row
         given = np.array([p.get(row["class"], 0) > np.log(0.55 / 0.45) for p in scores]) & shown if k < 4 else np.zeros(len(train), bool)
@@ -184,7 +180,7 @@ def check_curves(folder, work, labels):
     """Precision where recall reaches 0, 2 … 100 %, from the tags of the model that the run left."""
     scores = scores_of(os.path.join(folder, "model.safetensors"), os.path.join(work, "test.safetensors"), len(NAMES))
     shown = [i for i in range(len(scores)) if labels["test"][i].any()]
-    for row in (r for r in read_csv(folder, "per_class.csv") if (r["method"], r["seed"], r["phase"]) == ("l3a", "1", "3")):
+    for row in (r for r in read_csv(f"{folder}/per_class.csv") if (r["method"], r["seed"], r["phase"]) == ("l3a", "1", "3")):
         truth = labels["test"][shown, NAMES.index(row["class"])]
         order = np.argsort([-scores[i][row["class"]] for i in shown], kind="stable")
         hits = np.cumsum(truth[order])
@@ -192,7 +188,7 @@ def check_curves(folder, work, labels):
         expected = [precision[np.argmax(hits >= max(1, np.ceil(j * hits[-1] / 50 - 1e-9)))] for j in range(51)]
         same = np.isclose([float(p) for p in row["curve"].split()], expected, atol=0.051)
         assert same.mean() > 0.9, (row["class"], same)  # four printed digits make ties of what differs
-    assert not any(r["curve"] for r in read_csv(folder, "per_class.csv") if r["phase"] == "2" or r["seed"] == "2")
+    assert not any(r["curve"] for r in read_csv(f"{folder}/per_class.csv") if r["phase"] == "2" or r["seed"] == "2")
 
 
 def check_errors(work, folder):

@@ -1,33 +1,22 @@
 #!/usr/bin/env python3
 """Feature files joined, against NumPy's concatenation; and models learned from shards and merged, against ridge regression in NumPy
 and against the model of one place."""
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import feature_file
-from support import COMMAND, check, finish, random_layer
+from support import answer, check, finish, random_layer, refuse
 
 WIDTH, DIM, NAMES = 10, 32, ["a", "b", "c", "d"]
 random = np.random.default_rng(17)
 
 
-def l3a(*arguments, quiet=True):
-    done = subprocess.run([COMMAND, *map(str, arguments), *["--quiet"] * quiet], capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
-
-
 def must(*arguments, quiet=True):
-    code, text = l3a(*arguments, quiet=quiet)
+    code, text = answer(*arguments, quiet=quiet)
     check(code == 0, f"{arguments}: exit {code}: {text}")
     return text
-
-
-def refuse(words, *arguments):
-    code, text = l3a(*arguments)
-    check(code == 2 and words in text, f"{arguments}: exit {code}, '{words}' in {text}")
 
 
 class Table:

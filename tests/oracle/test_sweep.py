@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Points that learn together against separate runs of each, which is another program: the sums of a group are those of its chain,
 those of a run are a model's own."""
-import csv
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from support import COMMAND, check, finish
+from support import COMMAND, check, finish, read_csv
 
 MAKE_FEATURES = Path(__file__).parent.parent / "cli" / "make_features.py"
 METRICS = ["mAP", "CP", "CR", "CF1", "OP", "OR", "OF1"]
@@ -17,8 +16,7 @@ LIMITS = {"double": 1e-9, "mixed": 0.05}
 
 def rows_of(command, path):
     subprocess.run([COMMAND, *map(str, command)], check=True, stdout=subprocess.DEVNULL)
-    with open(path, newline="") as table:
-        return list(csv.DictReader(table))
+    return read_csv(path)
 
 
 def differences(left, right):

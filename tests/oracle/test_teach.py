@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import feature_file
-from support import check, finish, random_layer
+from support import check, combine, expand, finish
 
 BUILD, SHARED = Path(os.environ["L3A_BUILD"]), Path(os.environ.get("L3A_SHARED", "none"))
 WIDTH, DIM = 6, 24
@@ -36,20 +36,9 @@ def table(path, x, y, names=NAMES):
     return path
 
 
-def expand(x, dim, skip):
-    """[images, rows of an image, d]"""
-    wide = np.maximum(x.astype(float) @ random_layer(x.shape[-1], dim, 2025), 0)
-    return np.concatenate([wide, x], -1) if skip else wide
-
-
 def spread(w, rows):
     """The weights of rows [images, rows of an image], from those of images."""
     return w[:, None] * np.array([1] + [1 / max(1, rows - 1)] * (rows - 1))
-
-
-def combine(s):
-    """Scores [images, classes] from those of rows [images, rows of an image, classes]."""
-    return s[:, 0] if s.shape[1] == 1 else (s[:, 0] + 2 * s[:, 1:].max(1)) / 3
 
 
 def weigh(y, v):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import feature_file
-from support import check, finish, l3a, random_layer
+from support import check, combine, expand, finish, l3a, read_csv
 
 WIDTH, DIM, CLASSES = 6, 30, 6
 NAMES = [f"class{k}" for k in range(CLASSES)]
@@ -35,15 +35,6 @@ def make(count, views):
 def save(path, x, y, kind=np.float32):
     feature_file.save(path, {"features": x.astype(kind), "labels": y}, {"classes": "\n".join(NAMES), "views": str(x.shape[1] - 1)})
     return path
-
-
-def expand(x, skip=False):
-    wide = np.maximum(x.astype(float) @ random_layer(x.shape[-1], DIM, 2025), 0)
-    return np.concatenate([wide, x], -1) if skip else wide
-
-
-def combine(s):
-    return (s[:, 0] + 2 * s[:, 1:].max(1)) / 3
 
 
 LABEL_SCORES = {"whole": lambda s: s[:, 0], "mean": lambda s: (s[:, 0] + s[:, 1:].mean(1)) / 2, "combined": combine}
@@ -78,7 +69,7 @@ class Reference:
         """A phase; or, if its classes are known, a lesson in which other classes are not judged."""
         rows = (y[:, first:last] == 1).any(1)
         x, own = x[rows], y[rows, first:last] == 1
-        big, known = expand(x), len(self.f)
+        big, known = expand(x, DIM), len(self.f)
         new = max(0, last - known)
         labels, eta = np.zeros((len(x), known + new), bool), 0
         if known and self.pseudo != "off":
@@ -145,7 +136,7 @@ def phases(folder):
         told = [line.split() for line in about["phases"].split("\n")]
         check([(int(p[4]), round(float(p[5]), 9)) for p in told] == [(int(n), e) for n, e in reference.phases], f"{name}: pseudo-labels {told} {reference.phases}")
         check(pseudo == "off" or sum(n for n, _ in reference.phases) > 20, f"{name}: there are pseudo-labels")
-        scores = combine(expand(test_x) @ reference.w)
+        scores = combine(expand(test_x, DIM) @ reference.w)
         measured = json.loads(l3a("eval", model, "--features", test, "--format", "json").stdout)
         expected = 100 * np.mean([precision(scores[:, k], test_y[:, k]) for k in range(CLASSES)])
         check(abs(measured["mAP"] - expected) < 1e-4, f"{name}: mAP {measured['mAP']} instead of {expected}")
@@ -228,8 +219,7 @@ def rules(folder):
 
 
 def numbers(folder):
-    with open(folder / "metrics.csv", newline="") as table:
-        return [(row["seed"], row["phase"], row["pseudo_labels"], row["mAP"], row["CF1"]) for row in csv.DictReader(table)]
+    return [(row["seed"], row["phase"], row["pseudo_labels"], row["mAP"], row["CF1"]) for row in read_csv(folder / "metrics.csv")]
 
 
 def scored(folder):
@@ -246,7 +236,7 @@ def scored(folder):
         l3a("learn", model, "--features", save(folder / "train", x, y), "--views", learned, "--score-views", given, "--classes", ",".join(NAMES),
             "--dim", DIM, "--gamma", 3, "--precision", "double", "--weights", "none", "--pseudo", "off", "--thresholds", "per-class", "--quiet")
         close(feature_file.load(model)[0]["weights"], reference.w, f"learned with {learned} views: W")
-        scores = expand(test_x[:, list(chosen_rows[given])]) @ reference.w
+        scores = expand(test_x[:, list(chosen_rows[given])], DIM) @ reference.w
         scores = combine(scores) if given > 1 else scores[:, 0]
         measured = json.loads(l3a("eval", model, "--features", test, "--views", given, "--format", "json").stdout)
         expected = 100 * np.mean([precision(scores[:, k], test_y[:, k]) for k in range(CLASSES)])
@@ -270,8 +260,7 @@ def scored(folder):
     l3a(*shared, "--views", 1, "--score-views", 14, "--method", methods, "--epochs", 2, "-o", folder / "run")
     l3a("run", "--resume", "--quiet", "-o", folder / "run")
     check('"score-views": 14' in (folder / "run" / "run.json").read_text(), "the record says so")
-    with open(folder / "run" / "metrics.csv", newline="") as table:
-        check(len({row["method"] for row in csv.DictReader(table)}) == 9, "all methods ran")
+    check(len({row["method"] for row in read_csv(folder / "run" / "metrics.csv")}) == 9, "all methods ran")
     check("cannot be an axis" in l3a("sweep", *shared[1:], "--score-views", "5,14", "-o", folder / "no", code=2).stderr, "no axis")
 
 
@@ -313,12 +302,10 @@ def together(folder):
     train, test = save(folder / "train", *make(150, 4)), save(folder / "test", *make(80, 4))
     shared = ["--train", train, "--test", test, "--protocol", "B0-C2", "--dim", DIM, "--precision", "double", "--quiet"]
     l3a("sweep", *shared, "--method", "l3a", "--gamma", "1,10", "--eta", "0.55,0.7,dynamic", "-o", folder / "sweep")
-    with open(folder / "sweep" / "sweep.csv", newline="") as table:
-        points = list(csv.DictReader(table))
+    points = read_csv(folder / "sweep" / "sweep.csv")
     check(len(points) == 18, f"{len(points)} rows of a sweep")
     l3a("sweep", *shared, "--method", "l3a", "--gamma", "1", "--eta", "0.55,dynamic", "--pseudo-from", "whole,mean,combined", "-o", folder / "by rule")
-    with open(folder / "by rule" / "sweep.csv", newline="") as table:
-        points_by_rule = list(csv.DictReader(table))
+    points_by_rule = read_csv(folder / "by rule" / "sweep.csv")
     for rule in LABEL_SCORES:
         for eta in "0.55", "dynamic":
             where = folder / f"run {rule} {eta}"
@@ -331,8 +318,7 @@ def together(folder):
         for eta in "0.55", "0.7", "dynamic":
             where = folder / f"run {gamma} {eta}"
             l3a("run", *shared, "--gamma", gamma, *(["--pseudo", "dynamic"] if eta == "dynamic" else ["--eta", eta]), "-o", where)
-            with open(where / "metrics.csv", newline="") as table:
-                rows = list(csv.DictReader(table))
+            rows = read_csv(where / "metrics.csv")
             own = [p for p in points if p["gamma"] == gamma and p["eta"] == eta]
             same = [abs(float(a["mAP"]) - float(b["mAP"])) < 1e-6 and a["pseudo_labels"] == b["pseudo_labels"] for a, b in zip(own, rows)]
             check(len(own) == len(rows) == sum(same), f"gamma {gamma}, eta {eta}: {own} {rows}")

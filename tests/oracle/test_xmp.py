@@ -4,38 +4,22 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+from library import Library, sized, texts
+
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get("L3A_SANITIZE", ""):
-    print("skipped: a library built with sanitizers cannot be loaded into Python")
-    sys.exit(77)
-library = ctypes.CDLL(str(Path(os.environ["L3A_BUILD"]) / "libl3a.so"))
-library.l3a_error_text.restype = ctypes.c_char_p
-context = ctypes.c_void_p()
-assert library.l3a_context_create(None, ctypes.byref(context)) == 0
+library = Library()
 RDF, DC = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://purl.org/dc/elements/1.1/"
 TAGS = ["cat", "Käse & Brot", "日本", 'a "quoted" <tag>']
 
 
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("remove", ctypes.POINTER(ctypes.c_char_p)), ("remove_count", ctypes.c_size_t),
-                ("short_name", ctypes.c_int)]
-
-
-def texts(values):
-    return (ctypes.c_char_p * len(values))(*(value.encode() for value in values))
-
-
 def write(picture, tags, remove=()):
-    changed = ctypes.c_int(-1)
-    options = Options(ctypes.sizeof(Options), texts(list(remove)), len(remove), 0)
-    status = library.l3a_sidecar_write(context, str(picture).encode(), texts(tags), ctypes.c_size_t(len(tags)), ctypes.byref(options),
-                                       ctypes.byref(changed))
-    assert status == 0, library.l3a_error_text(context)
+    changed, removed = ctypes.c_int(-1), texts(remove)
+    options = sized("l3a_sidecar_options", remove=ctypes.addressof(removed), remove_count=len(remove))
+    library.sidecar_write(str(picture).encode(), texts(tags), len(tags), ctypes.byref(options), ctypes.byref(changed))
     return changed.value
 
 
@@ -139,5 +123,5 @@ with tempfile.TemporaryDirectory() as name:
         if what in ("adobe", "packet"):
             kept = sidecar.read_text().replace("     <rdf:li>cat</rdf:li>\n", "")
             assert kept == before.replace("     <rdf:li>dog</rdf:li>\n", ""), what
-library.l3a_context_free(context)
+library.context_free(library.context)
 print(f"{checked} readings agree")

@@ -1,11 +1,9 @@
 """l3a.extract(): features of networks of PyTorch in files that every command takes. The networks are small, and have the interfaces
 of timm's and torchvision's."""
 import csv
-import json
 import os
 import shutil
 import subprocess
-import struct
 import sys
 import tempfile
 import unittest
@@ -14,7 +12,10 @@ from unittest import mock
 
 import support
 
+sys.path.insert(0, str(support.SOURCE / "tests/oracle"))
+
 support.need("numpy", "torch")
+import feature_file
 import numpy
 import torch
 
@@ -82,17 +83,6 @@ def batches(images, *others, size=16):
         yield (images[first:first + size], *(other[first:first + size] for other in others))
 
 
-def read(path):
-    """A feature file, by a reader of our own: tensors and metadata."""
-    data = Path(path).read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + length])
-    types = {"F32": "<f4", "F16": "<f2", "I8": "i1", "U8": "u1"}
-    tensors = {name: numpy.frombuffer(data[8 + length:][slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"])
-               for name, entry in header.items() if name != "__metadata__"}
-    return tensors, header["__metadata__"]
-
-
 def command(*arguments, **others):
     return subprocess.run([support.COMMAND, *map(str, arguments)], capture_output=True, text=True, **others)
 
@@ -107,7 +97,7 @@ class Features(unittest.TestCase):
         model = LikeTimm()
         names = [f"{i}.jpg" for i in range(len(images))]
         made = extract(model, batches(images, torch.from_numpy(labels), names))
-        tensors, metadata = read(WORK / "made.safetensors")
+        tensors, metadata = feature_file.load(WORK / "made.safetensors")
         model.eval()
         with torch.no_grad():
             expected = model.forward_features(images).mean((2, 3)).numpy()
@@ -124,7 +114,7 @@ class Features(unittest.TestCase):
         images, labels = pictures()
         model = torch.nn.Sequential(torch.nn.AvgPool2d(8), torch.nn.Flatten())
         extract(model, batches(images, labels))
-        tensors, metadata = read(WORK / "made.safetensors")
+        tensors, metadata = feature_file.load(WORK / "made.safetensors")
         numpy.testing.assert_allclose(tensors["features"], images.reshape(90, 3, 2, 8, 2, 8).mean((3, 5)).reshape(90, 12), atol=1e-6)
         self.assertEqual((metadata["pool"], metadata["backbone"]), ("output", "Sequential"))
         self.assertNotIn("ids", tensors)
@@ -136,7 +126,7 @@ class Features(unittest.TestCase):
             expected = model.features(images).flatten(1).numpy()
         for layer in (None, "classifier", "classifier.1"):
             extract(model, batches(images, labels), layer=layer)
-            tensors, metadata = read(WORK / "made.safetensors")
+            tensors, metadata = feature_file.load(WORK / "made.safetensors")
             numpy.testing.assert_allclose(tensors["features"], expected, rtol=1e-5, atol=1e-6)
             self.assertEqual(metadata["pool"], f"input of {layer or 'classifier.1'}")
         self.assertEqual(sum(len(module._forward_pre_hooks) for module in model.modules()), 0)
@@ -147,19 +137,19 @@ class Features(unittest.TestCase):
         model.norm.eval()  # a frozen layer in a network that is trained
         before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         extract(model, batches(images, labels))
-        first = read(WORK / "made.safetensors")[0]["features"]
+        first = feature_file.load(WORK / "made.safetensors")[0]["features"]
         self.assertEqual((model.training, model.drop.training, model.norm.training), (True, True, False))
         self.assertTrue(all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items()))
         self.assertTrue(all(p.grad is None for p in model.parameters()))
         extract(model, batches(images, labels))  # without dropout, twice the same
-        numpy.testing.assert_array_equal(read(WORK / "made.safetensors")[0]["features"], first)
+        numpy.testing.assert_array_equal(feature_file.load(WORK / "made.safetensors")[0]["features"], first)
 
     def test_as_float16(self):
         images, labels = pictures()
         extract(LikeTimm(), batches(images, labels))
-        single = read(WORK / "made.safetensors")[0]["features"]
+        single = feature_file.load(WORK / "made.safetensors")[0]["features"]
         extract(LikeTimm(), batches(images, labels), half=True)
-        halves = read(WORK / "made.safetensors")[0]["features"]
+        halves = feature_file.load(WORK / "made.safetensors")[0]["features"]
         self.assertEqual(halves.dtype, numpy.float16)
         numpy.testing.assert_array_equal(halves, single.astype(numpy.float16))
 
@@ -167,10 +157,11 @@ class Features(unittest.TestCase):
         images, labels = pictures(32)
         views = torch.stack([images, *(images.roll(i, 2) * (1 + i / 10) for i in range(1, 6))], 1)
         extract(LikeTimm(), batches(views, labels), "views.safetensors")
-        tensors, metadata = read(WORK / "views.safetensors")
+        tensors, metadata = feature_file.load(WORK / "views.safetensors")
         self.assertEqual((tensors["features"].shape, metadata["views"]), ((32, 6, 12), "5"))
         extract(LikeTimm(), batches(views[:, 2], labels), "one.safetensors")
-        numpy.testing.assert_allclose(tensors["features"][:, 2], read(WORK / "one.safetensors")[0]["features"], rtol=1e-5, atol=1e-6)
+        one = feature_file.load(WORK / "one.safetensors")[0]["features"]
+        numpy.testing.assert_allclose(tensors["features"][:, 2], one, rtol=1e-5, atol=1e-6)
 
     def test_all_kinds_of_labels(self):
         images, _ = pictures(8)
@@ -184,7 +175,7 @@ class Features(unittest.TestCase):
                                 (torch.arange(8) % 4, numpy.eye(4, dtype=numpy.int8)[numpy.arange(8) % 4]), (unknown, unknown)):
             given = [item.numpy() if torch.is_tensor(item) else item for item in given] if isinstance(given, list) else given
             extract(LikeTimm(), [(images, given)])
-            numpy.testing.assert_array_equal(read(WORK / "made.safetensors")[0]["labels"], expected)
+            numpy.testing.assert_array_equal(feature_file.load(WORK / "made.safetensors")[0]["labels"], expected)
 
     def test_a_data_loader_with_workers(self):
         images, labels = pictures(40)
@@ -200,7 +191,7 @@ class Features(unittest.TestCase):
             other.stem.weight[0, 0, 0, 0] += 1e-3
         self.assertNotEqual(extract(other, [(images, labels)]).records["sha256"], one["sha256"])
         extract(LikeTimm().to(torch.bfloat16).float(), [(images, labels)], backbone="mine", preprocess="grey", records={"sha256": "0" * 64})
-        metadata = read(WORK / "made.safetensors")[1]
+        metadata = feature_file.load(WORK / "made.safetensors")[1]
         self.assertEqual([metadata[key] for key in ("backbone", "preprocess", "sha256")], ["mine", "grey", "0" * 64])
         self.assertEqual(len(_extract.fingerprint(LikeTimm().to(torch.bfloat16))), 64)
 

@@ -7,7 +7,6 @@ import random
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -16,7 +15,8 @@ from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "oracle")]
+import feature_file
 import numpy
 
 import server as serving
@@ -28,11 +28,7 @@ SEED = int(os.environ.get("L3A_SERVE_SEED", 1))
 
 def tensors(path):
     """The tensors of a model file that hold double precision."""
-    data = Path(path).read_bytes()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
-    return {name: numpy.frombuffer(data[8 + length:][slice(*entry["data_offsets"])], "<f8").reshape(entry["shape"])
-            for name, entry in header.items() if name != "__metadata__" and entry["dtype"] == "F64"}
+    return {name: tensor for name, tensor in feature_file.load(path)[0].items() if tensor.dtype == numpy.float64}
 
 
 def lessons_of(model):
