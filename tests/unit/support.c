@@ -108,6 +108,12 @@ char *path_in(const char *folder, const char *name) {
     return path;
 }
 
+void free_paths(char *const *paths, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(paths[i]);
+    }
+}
+
 void write_bytes(const char *path, const void *bytes, size_t count) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
@@ -225,4 +231,11 @@ void write_small_picture(const char *path, uint64_t seed) {
     const size_t length = jpeg_encode(pixels, WIDTH, HEIGHT, 90, file, sizeof file);
     assert_true(length > 0);
     write_bytes(path, file, length);
+}
+
+void write_small_pictures(const char *folder, const char *prefix, char **paths, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        assert_true(asprintf(&paths[i], "%s/%s%zu.jpg", folder, prefix, i) > 0);
+        write_small_picture(paths[i], i);
+    }
 }

@@ -38,6 +38,7 @@ char *make_temporary_folder(void);
 void remove_folder(char *folder);
 /* "folder/name", to be freed. */
 char *path_in(const char *folder, const char *name);
+void free_paths(char *const *paths, size_t count);
 void write_bytes(const char *path, const void *bytes, size_t count);
 /* Writes a file below the folder, with the folders it needs. */
 void put_file(const char *folder, const char *name, const void *bytes, size_t count);
@@ -55,5 +56,7 @@ void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsi
 void write_small_backbone(l3a_context *context, const char *path, uint64_t seed);
 /* Writes a JPEG of 40 x 30 pixels; a seed, the same bytes. */
 void write_small_picture(const char *path, uint64_t seed);
+/* Writes several, "PREFIX0.jpg" with seed 0 and so on, into the folder; free_paths() frees their paths. */
+void write_small_pictures(const char *folder, const char *prefix, char **paths, size_t count);
 
 #endif

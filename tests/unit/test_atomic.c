@@ -338,12 +338,7 @@ static int make_inputs(void **state) {
     base_model = path_in(folder, "base.l3a");
     base_history = path_in(folder, "base.l3a.history");
     write_small_backbone(context, backbone, 1);
-    for (size_t i = 0; i < PICTURES; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%zu.jpg", i);
-        pictures[i] = path_in(folder, name);
-        write_small_picture(pictures[i], i);
-    }
+    write_small_pictures(folder, "", pictures, PICTURES);
     int8_t labels[PICTURES];
     random_table(7, PICTURES, WIDTH, 1, 1, &features[0][0], labels);
     l3a_context_free(context);
@@ -353,12 +348,8 @@ static int make_inputs(void **state) {
 static int remove_inputs(void **state) {
     char *const paths[] = {backbone, model_path, history_path, base_model, base_history};
     (void)state;
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        free(paths[i]);
-    }
-    for (size_t i = 0; i < PICTURES; i++) {
-        free(pictures[i]);
-    }
+    free_paths(paths, sizeof paths / sizeof paths[0]);
+    free_paths(pictures, PICTURES);
     remove_folder(folder);
     return 0;
 }

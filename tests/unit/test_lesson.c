@@ -30,12 +30,7 @@ static int make_inputs(void **state) {
     broken = path_in(folder, "broken.jpg");
     copy = path_in(folder, "copy of 0.jpg");
     write_small_backbone(context, backbone, 1);
-    for (size_t i = 0; i < PICTURES; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "bild ä %zu.jpg", i);
-        pictures[i] = path_in(folder, name);
-        write_small_picture(pictures[i], i);
-    }
+    write_small_pictures(folder, "bild ä ", pictures, PICTURES);
     char *bytes = read_bytes(pictures[0], &size);
     write_bytes(broken, bytes, size / 2);
     write_bytes(copy, bytes, size);
@@ -47,12 +42,8 @@ static int make_inputs(void **state) {
 static int remove_inputs(void **state) {
     char *const paths[] = {backbone, model_path, broken, copy};
     (void)state;
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        free(paths[i]);
-    }
-    for (size_t i = 0; i < PICTURES; i++) {
-        free(pictures[i]);
-    }
+    free_paths(paths, sizeof paths / sizeof paths[0]);
+    free_paths(pictures, PICTURES);
     remove_folder(folder);
     return 0;
 }

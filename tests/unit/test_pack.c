@@ -389,9 +389,7 @@ static void the_backbone_is_found_where_it_was(void **state) {
     write_small_backbone(context, net, 100);
     refuse(context, model, L3A_ERROR_MISMATCH, "is another file (sha256 ");
     char *const paths[] = {models, nets, elsewhere, net, model, moved, link, both, deeper};
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        free(paths[i]);
-    }
+    free_paths(paths, sizeof paths / sizeof paths[0]);
     l3a_context_free(context);
 }
 

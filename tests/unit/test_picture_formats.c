@@ -515,9 +515,7 @@ static void test_loader(void **state) {
         l3a_loader_free(loader);
         l3a_context_free(context);
     }
-    for (size_t i = 0; i < PICTURES; i++) {
-        free(paths[i]);
-    }
+    free_paths(paths, PICTURES);
 }
 #endif
 

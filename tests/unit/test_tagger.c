@@ -118,12 +118,8 @@ static int remove_inputs(void **state) {
     char *const paths[] = {input.backbone, input.other_backbone, input.narrow, input.model, input.early,
                            input.late,     input.list,           input.table,  input.broken};
     (void)state;
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        free(paths[i]);
-    }
-    for (size_t i = 0; i < PICTURES; i++) {
-        free(input.pictures[i]);
-    }
+    free_paths(paths, sizeof paths / sizeof paths[0]);
+    free_paths(input.pictures, PICTURES);
     remove_folder(input.folder);
     return 0;
 }
