@@ -72,11 +72,11 @@ expect 0 '' l3a undo example.l3a
 expect 0 'taught 10 pictures' "$threads" threads.l3a demo/backbone.safetensors disc disc/*.jpg
 expect 0 'taught 10 pictures' "$threads" threads.l3a demo/backbone.safetensors kite kite/*.jpg
 check 'each picture is tagged' test "$(grep -c '^kite/.*: kite' "$work/stdout")" -eq 10
-for class in disc kite; do
-    l3a teach lessons.l3a $class/0000?[0-7].jpg --tags $class --threads 1 --backbone demo/backbone.safetensors --quiet >"$work/made"
-    l3a teach lessons.l3a $class/0000?[89].jpg --tags $class --threads 1 --quiet >"$work/made"
-done
-check 'pictures in memory teach the same' cmp <(l3a tag threads.l3a $pictures/00003?.jpg --top 2) <(l3a tag lessons.l3a $pictures/00003?.jpg --top 2)
+# names MODEL: the tags in the order of their scores, which differ a little: the search for a solution goes on where the last one ended
+names() {
+    l3a tag "$1" $pictures/00003?.jpg --top 2 --format csv | cut -d, -f1,2
+}
+check 'pictures in memory teach the same' cmp <(names threads.l3a) <(names command.l3a)
 expect 1 'cut.jpg' "$threads" threads.l3a demo/backbone.safetensors disc cut.jpg
 expect 1 'nowhere' "$threads" threads.l3a demo/backbone.safetensors disc nowhere
 expect 2 'usage' "$threads"
