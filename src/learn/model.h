@@ -3,12 +3,12 @@
 #define L3A_MODEL_H
 
 #include "base/memory.h"
-#include "learn/gamma.h"
-#include "learn/options.h"
+#include "learn/phase_gamma.h"
+#include "learn/model_options.h"
 #include "learn/part.h"
 #include "learn/pseudo_label.h"
 #include "learn/scorer.h"
-#include "learn/views.h"
+#include "learn/view_rows.h"
 
 typedef enum model_state {
     MODEL_READY,
@@ -33,7 +33,7 @@ struct feature_scale {
     float value;
 };
 
-/* The sums over all that was learned. Models that differ only in how they solve can share them (group.h). */
+/* The sums over all that was learned. Models that differ only in how they solve can share them (model_group.h). */
 struct evidence {
     struct ridge ridge; /* its sums are work space if phases are kept apart */
     struct part *parts;
@@ -74,7 +74,7 @@ struct phase {
     const l3a_features *table; /* where the rows come from; NULL: the caller passes them */
     const size_t *table_rows;  /* their numbers in the table */
 
-    /* A block of images: how many fit, and how many wait to be learned together. An image has V rows (views.h). */
+    /* A block of images: how many fit, and how many wait to be learned together. An image has V rows (view_rows.h). */
     size_t block, staged;
     float *features;                       /* [block x V x k] */
     int8_t *own;                           /* [block x the phase's classes]: the labels that were given */
@@ -105,7 +105,7 @@ struct l3a_model {
     text_list record_keys, record_values;
     model_state state;
     struct phase phase;
-    struct change *change;        /* in progress; NULL: none (change.h) */
+    struct change *change;        /* in progress; NULL: none (model_change.h) */
     struct label_witness witness; /* none if see is NULL */
     bool in_group;                /* the group warns of what concerns all its models */
 };

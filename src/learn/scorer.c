@@ -3,8 +3,8 @@
 #include "base/threads.h"
 #include "data/features.h"
 #include "learn/model.h"
-#include "learn/packed.h"
-#include "learn/views.h"
+#include "learn/file_packed.h"
+#include "learn/view_rows.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,12 +9,12 @@
  * everything to one sum has no parts: an image that was not judged for a class is one that does not show it, unless it gets a
  * pseudo-label. There the recursion (algebra.h) can learn a lesson of few images in n d² operations.
  *
- * A lesson is learned as a whole or not at all (change.h). */
+ * A lesson is learned as a whole or not at all (model_change.h). */
 #include "learn/teach.h"
 
 #include "base/sized.h"
 #include "base/text_index.h"
-#include "learn/change.h"
+#include "learn/model_change.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ struct lesson {
     size_t few_count;
     uint64_t pseudo_labels;
 
-    /* A block of images. Each has V rows (views.h). */
+    /* A block of images. Each has V rows (view_rows.h). */
     size_t block, views, each; /* images in it; V is `each` */
     size_t *rows;              /* their numbers in the table */
     float *values;

@@ -13,7 +13,7 @@
  * one table.
  *
  * With views, the centres are whole pictures, so σ and γ' depend on those alone. Every row of an image is learned, with its weight
- * (learn/views.h).
+ * (learn/view_rows.h).
  *
  * As in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"

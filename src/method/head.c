@@ -11,7 +11,7 @@
 #include "method/head.h"
 
 #include "data/features.h"
-#include "learn/options.h"
+#include "learn/model_options.h"
 #include "measure/metrics.h"
 
 #include <math.h>

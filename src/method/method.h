@@ -4,7 +4,7 @@
 #define L3A_METHOD_H
 
 #include "base/memory.h"
-#include "learn/views.h"
+#include "learn/view_rows.h"
 #include "method/options.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */

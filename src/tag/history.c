@@ -1,7 +1,7 @@
 #include "tag/history.h"
 
 #include "base/sized.h"
-#include "learn/change.h"
+#include "learn/model_change.h"
 #include "tag/lesson.h"
 
 #define XXH_STATIC_LINKING_ONLY

@@ -4,7 +4,7 @@
 #include "data/features.h"
 #include "extract/intake.h"
 #include "learn/model.h"
-#include "learn/packed.h"
+#include "learn/file_packed.h"
 #include "tag/tagger.h"
 
 #include <math.h>

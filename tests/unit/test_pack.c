@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "extract/intake.h"
 #include "learn/model.h"
-#include "learn/packed.h"
+#include "learn/file_packed.h"
 #include "net/backbone.h"
 #include "tag/tagger.h"
 

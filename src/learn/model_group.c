@@ -1,4 +1,4 @@
-#include "learn/group.h"
+#include "learn/model_group.h"
 
 #include "base/threads.h"
 #include "data/features.h"

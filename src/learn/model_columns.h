@@ -1,7 +1,7 @@
 /* What teaching, merging and forgetting share: rebuilding the class columns of a model, and deciding whether the result is exact.
  */
-#ifndef L3A_MERGE_H
-#define L3A_MERGE_H
+#ifndef L3A_MODEL_COLUMNS_H
+#define L3A_MODEL_COLUMNS_H
 
 #include "data/features.h"
 #include "learn/model.h"

@@ -8,10 +8,10 @@
  *   sums      of a model without parts: the recursion has a copy in the second half; anything else copies the triangle
  *
  * What is derived, such as the sum of the parts, is computed again after a failure. A change within a change belongs to it. */
-#ifndef L3A_CHANGE_H
-#define L3A_CHANGE_H
+#ifndef L3A_MODEL_CHANGE_H
+#define L3A_MODEL_CHANGE_H
 
-#include "learn/merge.h"
+#include "learn/model_columns.h"
 
 struct change {
     l3a_model *model; /* NULL: part of another change, which decides */

@@ -6,11 +6,11 @@
  * that only one of the models has, since v_k = f_k^(-1/2) needs f_k alone. Otherwise each image keeps the weight it had where it
  * was learned, and the result is close to that model, but not the same. γ is not part of the sums: if each model chose its own,
  * the result has that of the first. */
-#include "learn/merge.h"
+#include "learn/model_columns.h"
 
 #include "base/text_index.h"
-#include "learn/change.h"
-#include "learn/holds.h"
+#include "learn/model_change.h"
+#include "learn/model_holds.h"
 
 #include <math.h>
 #include <string.h>

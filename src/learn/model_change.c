@@ -1,4 +1,4 @@
-#include "learn/change.h"
+#include "learn/model_change.h"
 
 #include <string.h>
 

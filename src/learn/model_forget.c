@@ -9,9 +9,9 @@
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
 #include "base/closest.h"
 #include "base/text_index.h"
-#include "learn/change.h"
-#include "learn/holds.h"
-#include "learn/merge.h"
+#include "learn/model_change.h"
+#include "learn/model_holds.h"
+#include "learn/model_columns.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>

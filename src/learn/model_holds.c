@@ -1,4 +1,4 @@
-#include "learn/holds.h"
+#include "learn/model_holds.h"
 
 #include "base/number.h"
 #include "base/text_index.h"

@@ -1,15 +1,15 @@
-/* Scores of images by the model that was not taught them, in closed form. An image has V rows X (views.h), which leave together.
- * With their weights Ω in the system of class k (what they count if the image was judged for k, α times that otherwise), the label
- * y of the image and a vector of ones 1,
+/* Scores of images by the model that was not taught them, in closed form. An image has V rows X (view_rows.h), which leave
+ * together. With their weights Ω in the system of class k (what they count if the image was judged for k, α times that otherwise),
+ * the label y of the image and a vector of ones 1,
  *
  *   H = Ω^½ X M_k⁻¹ Xᵀ Ω^½     s = X w_k     scores without the image = Ω^-½ (I - H)⁻¹ (Ω^½ s - y H Ω^½ 1)
  *
  * since M_k loses Xᵀ Ω X, and c_k loses y Xᵀ Ω 1. With one row that is (s - h y)/(1 - h). Each system is factored once, and a row
  * costs 2 d² operations in each. The lift is added to these scores: w'_k = w_k + λ Σ_l w_l gives Σ s' = (1 + λK) Σ s. The scores of
  * rows are combined last. */
-#include "learn/leave_out.h"
+#include "learn/teach_leave_out.h"
 
-#include "learn/merge.h"
+#include "learn/model_columns.h"
 #include "learn/teach.h"
 #include "learn/weights.h"
 

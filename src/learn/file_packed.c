@@ -1,4 +1,4 @@
-#include "learn/packed.h"
+#include "learn/file_packed.h"
 
 #include "base/number.h"
 #include "format/checkpoint.h"

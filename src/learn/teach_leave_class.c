@@ -1,7 +1,7 @@
 /* What a model that was never taught a class makes of the images that show it. They stand for what nobody has told it about yet.
  *
  * The images G that show class j leave together, and the class with them; γ and λ stay. With their rows X, the weights Ω in the
- * system of class l, its labels y, and as in leave_out.c,
+ * system of class l, its labels y, and as in teach_leave_out.c,
  *
  *   H = Ω^½ X M_l⁻¹ Xᵀ Ω^½     s = Ω^½ X w_l     t = Ω^½ y     w_l without G = w_l + M_l⁻¹ Xᵀ Ω^½ ((I - H)⁻¹ (s - H t) - t)
  *
@@ -12,8 +12,8 @@
  * (docs/teaching.md). Only classes with at most SCORE_ROWS rows are left out, so that H is no larger than a block of rows; and, in
  * an order that depends on the seed, only as many as the limits below allow. */
 #include "base/random.h"
-#include "learn/leave_out.h"
-#include "learn/merge.h"
+#include "learn/teach_leave_out.h"
+#include "learn/model_columns.h"
 
 #include <math.h>
 #include <string.h>

@@ -22,7 +22,7 @@
 #include "base/settings.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
-#include "learn/packed.h"
+#include "learn/file_packed.h"
 
 #include <inttypes.h>
 #include <math.h>
