@@ -127,8 +127,6 @@ l3a_status check_own_sums(const l3a_model *model);
 l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
 /* A model without memory for sums: it can score, and be freed, and nothing else. */
 l3a_status model_create_to_score(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
-/* Reads all but the sums of a model file, and verifies only what it reads. */
-l3a_status model_load_to_score(l3a_context *context, const char *path, l3a_model **model);
 l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan);
 /* The images in its parts. */
 double model_images(const l3a_model *model);

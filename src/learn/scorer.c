@@ -3,6 +3,7 @@
 #include "base/threads.h"
 #include "data/features.h"
 #include "learn/model.h"
+#include "learn/file_model.h"
 #include "learn/file_packed.h"
 #include "learn/view_rows.h"
 

@@ -3,7 +3,7 @@
 #include "base/sized.h"
 #include "data/features.h"
 #include "extract/intake.h"
-#include "learn/model.h"
+#include "learn/file_model.h"
 #include "learn/file_packed.h"
 #include "tag/tagger.h"
 
