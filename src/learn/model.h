@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "learn/phase_gamma.h"
 #include "learn/model_options.h"
-#include "learn/part.h"
+#include "learn/part_solve.h"
 #include "learn/pseudo_label.h"
 #include "learn/scorer.h"
 #include "learn/view_rows.h"

@@ -4,6 +4,7 @@
 
 #include "data/features.h"
 #include "learn/model.h"
+#include "learn/part_systems.h"
 
 struct taught_rows {
     l3a_model *model;

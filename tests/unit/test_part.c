@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "learn/part.h"
+#include "learn/part_solve.h"
 
 #include <math.h>
 #include <stdlib.h>
