@@ -43,6 +43,7 @@ typedef struct text_list {
 } text_list;
 
 l3a_status text_list_add(l3a_context *context, text_list *list, const char *text, size_t length);
+l3a_status text_list_add_all(l3a_context *context, text_list *list, const text_list *from);
 /* Adds the lines of a text. A line ends in \n or \r\n; the last one may lack it. */
 l3a_status text_list_split_lines(l3a_context *context, text_list *list, const char *text, size_t length);
 /* The index of a text, or list->count. */

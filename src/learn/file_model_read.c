@@ -114,7 +114,7 @@ static l3a_status load_records(const safetensors *file, l3a_model *model) {
         if (strncmp(file->keys.items[i], file_record_prefix, prefix) == 0) {
             FAIL_IF(model->record_keys.count == RECORD_LIMIT, file->context, L3A_ERROR_FORMAT, damaged, "%s: more than %d records",
                     file->input.path, RECORD_LIMIT);
-            TRY(l3a_model_set_record(model, file->keys.items[i] + prefix, file->values.items[i]));
+            TRY(model_set_record(model, file->keys.items[i] + prefix, file->values.items[i]));
         }
     }
 done:

@@ -175,7 +175,7 @@ l3a_status packed_write(const l3a_model *model, const struct packing *packing, c
     TRY(allocate(context, classes, sizeof *scale, &scale));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     pack_coefficients(model, packing->type, scale, packed);
-    l3a_model_thresholds(model, thresholds);
+    model_thresholds(model, scored_views(&model->options), thresholds);
     TRY(open_source(context, packing, &backbone));
     TRY(allocate_zeroed(context, 3 + (packing->backbone ? checkpoint_count(backbone.checkpoint) : 0), sizeof *sources, &sources));
     sources[count++] = (tensor_source){"weights", small ? TENSOR_I8 : TENSOR_F16, 2, {d, classes}, fill_from_memory, packed};

@@ -11,7 +11,7 @@
 #ifndef L3A_MODEL_CHANGE_H
 #define L3A_MODEL_CHANGE_H
 
-#include "learn/model_columns.h"
+#include "learn/model.h"
 
 struct change {
     l3a_model *model; /* NULL: part of another change, which decides */
@@ -41,5 +41,22 @@ void model_free_part(const l3a_model *model, struct part *part);
 l3a_status model_own_columns(l3a_model *model);
 /* Keeps the first half of the sums. recursion: the second half may hold it, because nothing else will. */
 l3a_status change_keep_sums(l3a_model *model, bool recursion);
+
+/* What teaching, merging and forgetting share: steps of a change, and whether its result is exact. */
+/* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
+l3a_status model_drop_classes(l3a_model *model, const bool *gone);
+void model_drop_part(l3a_model *model, size_t index);
+/* Adds up parts that judge the same classes. */
+l3a_status model_unite_parts(l3a_model *model);
+/* While there are more parts than the setting `keep-phases` allows, folds the oldest part into the one after it. */
+l3a_status model_fold(l3a_model *model);
+/* Whether phases from `first` on gave pseudo-labels. */
+bool has_pseudo_labels(const l3a_model *model, size_t first);
+/* Whether phases were folded together in a model whose solution depends on that. */
+bool is_folded(const l3a_model *model);
+/* Whether classes were forgotten whose images are still in the sums. */
+bool has_dropped_classes(const l3a_model *model);
+/* Whether gamma was chosen from the images of the first phase. */
+bool has_chosen_gamma(const l3a_model *model);
 
 #endif

@@ -1,10 +1,9 @@
-/* Plans: the memory and the operations that a model will need. Sizes come from the lists that allocate (struct array) and from the
- * back end, so a plan cannot differ from what happens. */
-#include "learn/model.h"
+#include "learn/model_plan.h"
 
 #include "base/machine.h"
 #include "base/plugin.h"
 #include "base/sized.h"
+#include "learn/model.h"
 
 #include <inttypes.h>
 
@@ -72,7 +71,7 @@ static uint64_t learning_bytes(enum place place, l3a_context *context, const str
                                .capacity = block * view_rows((size_t)options->views),
                                .columns = phase->all,
                                .recursive = recursive};
-    struct phase none;
+    struct phase_block none;
     struct array list[BLOCK_ARRAYS];
     list_block(&none, options, block, width, phase->old, phase->all, list);
     return processor_bytes(place, arrays_bytes(list, BLOCK_ARRAYS)) + layer.algebra->block_bytes(place, &rows);
@@ -99,7 +98,7 @@ uint64_t phase_memory(enum place place, l3a_context *context, const struct model
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
     const uint64_t triangle = scatter_bytes(place, context, options, width), most = options->keep_phases;
     const uint64_t after = phase->parts + apart, folded = most && after > most ? most : after;
-    struct phase none;
+    struct model_columns none;
     struct array columns[COLUMN_ARRAYS];
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(place, context, options, width, phase->old, recursive ? 0 : phase->all) +

@@ -2,9 +2,10 @@
 
 #include "base/threads.h"
 #include "data/features.h"
-#include "learn/model.h"
 #include "learn/file_model.h"
 #include "learn/file_packed.h"
+#include "learn/model.h"
+#include "learn/model_plan.h"
 #include "learn/view_rows.h"
 
 #include <math.h>
@@ -199,15 +200,6 @@ l3a_status scorer_check_memory(l3a_context *context, const struct model_options 
     return check_memory(context, options, width, &needed, &(struct footprint){{0}});
 }
 
-static l3a_status copy_texts(l3a_context *context, const text_list *from, text_list *to) {
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < from->count; i++) {
-        TRY(text_list_add(context, to, from->items[i], strlen(from->items[i])));
-    }
-done:
-    return status;
-}
-
 l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *before, struct scorer **scorer) {
     l3a_context *context = model->context;
     struct scorer *made = NULL;
@@ -225,11 +217,11 @@ l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *be
         TRY(solution_create(context, model_dim(model), model->classes.count, options_real(&model->options), &made->solution));
         TRY(solution_set(&made->solution, model->coefficients));
     }
-    TRY(copy_texts(context, &model->classes, &made->classes));
+    TRY(text_list_add_all(context, &made->classes, &model->classes));
     TRY(allocate(context, model->classes.count, sizeof *made->thresholds, &made->thresholds));
     model_thresholds(model, made->views, made->thresholds);
-    TRY(copy_texts(context, &model->record_keys, &made->record_keys));
-    TRY(copy_texts(context, &model->record_values, &made->record_values));
+    TRY(text_list_add_all(context, &made->record_keys, &model->record_keys));
+    TRY(text_list_add_all(context, &made->record_values, &model->record_values));
     *scorer = made;
     made = NULL;
 done:

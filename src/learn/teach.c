@@ -15,6 +15,7 @@
 #include "base/sized.h"
 #include "base/text_index.h"
 #include "learn/model_change.h"
+#include "learn/model_plan.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>
@@ -255,7 +256,7 @@ static l3a_status prepare_block(struct lesson *lesson) {
     TRY(model_ready(model));
     TRY(arrays_allocate(model->context, list, LESSON_ARRAYS));
     if (lesson->sign > 0 && model->evidence->end.known) {
-        lesson->lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+        lesson->lift = model_lift(model);
         TRY(prepare_residual(lesson));
     }
     lesson->block = n;
@@ -673,7 +674,7 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
     struct change change = {0};
     const size_t before = model->classes.count;
     TRY(check_state(model, false));
-    TRY(l3a_model_accepts(model, taught->features));
+    TRY(model_accepts(model, taught->features));
     TRY(check_lesson(&lesson));
     TRY(check_labels(&lesson));
     TRY(place_classes(&lesson));

@@ -9,10 +9,6 @@
  * rows are combined last. */
 #include "learn/teach_leave_out.h"
 
-#include "learn/model_columns.h"
-#include "learn/teach.h"
-#include "learn/weights.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -230,7 +226,7 @@ done:
 static void lift_scores(const struct leaving *leaving, bool add) {
     const l3a_model *model = leaving->rows.model;
     const size_t classes = model->classes.count, rows = leaving->rows.features->rows * leaving->rows.each;
-    const double lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+    const double lift = model_lift(model);
     const double share = add ? lift : -lift / (1 + lift * (double)classes);
     for (size_t i = 0; i < rows && lift > 0; i++) {
         double *scores = leaving->scores + i * classes, sum = 0;
@@ -250,7 +246,7 @@ l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *
     struct leaving leaving = {.rows = {.model = model, .features = features}};
     struct taught_rows *rows = &leaving.rows;
     TRY(check_state(model, false));
-    TRY(l3a_model_accepts(model, features));
+    TRY(model_accepts(model, features));
     TRY(taught_rows_open(rows));
     const struct array list[] = {
         {&leaving.spread, rows->each, rows->each * sizeof *leaving.spread, false},

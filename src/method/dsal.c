@@ -16,6 +16,7 @@
  * With views, both streams learn every row of an image with its weight (learn/view_rows.h), the second one the residual of that
  * row. s is the score of a row; an image is scored by its rows, as everywhere. */
 #include "learn/model.h"
+#include "learn/model_plan.h"
 #include "learn/scorer.h"
 #include "measure/metrics.h"
 #include "method/method.h"

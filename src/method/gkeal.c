@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "data/features.h"
 #include "learn/model.h"
+#include "learn/model_plan.h"
 #include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"

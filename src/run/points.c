@@ -3,6 +3,7 @@
  * common (entry i·d + j depends on d), so each dim needs its own team. */
 #include "base/machine.h"
 #include "data/features.h"
+#include "learn/model_plan.h"
 #include "run/experiment.h"
 
 #include <inttypes.h>

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "learn/model.h"
+#include "learn/model_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
