@@ -163,6 +163,11 @@ size_t text_list_find(const text_list *list, const char *text) {
     return i;
 }
 
+const char *text_record_find(const text_list *keys, const text_list *values, const char *key) {
+    const size_t index = text_list_find(keys, key);
+    return index < values->count ? values->items[index] : NULL;
+}
+
 l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value) {
     l3a_status status = L3A_OK;
     const size_t index = text_list_find(keys, key);

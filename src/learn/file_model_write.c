@@ -2,7 +2,6 @@
 #include "learn/file_model.h"
 
 #include "base/number.h"
-#include "base/plugin.h"
 #include "base/settings.h"
 #include "format/safetensors.h"
 

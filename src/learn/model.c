@@ -146,7 +146,7 @@ done:
     return status;
 }
 
-l3a_status model_ready_layer(l3a_model *model) {
+static l3a_status ready_layer(l3a_model *model) {
     l3a_status status = L3A_OK;
     if (!model->shared_layer) {
         const struct layer_shape shape = model_layer_shape(&model->options, model->width);
@@ -159,7 +159,7 @@ done:
 
 l3a_status model_ready(l3a_model *model) {
     l3a_status status = L3A_OK;
-    TRY(model_ready_layer(model));
+    TRY(ready_layer(model));
     TRY(model_ready_solution(model));
 done:
     return status;
@@ -306,11 +306,6 @@ done:
     release(model->context, row);
     release(model->context, work);
     return status;
-}
-
-const char *model_record(const l3a_model *model, const char *key) {
-    const size_t index = text_list_find(&model->record_keys, key);
-    return index < model->record_values.count ? model->record_values.items[index] : NULL;
 }
 
 l3a_status model_set_record(l3a_model *model, const char *key, const char *value) {

@@ -81,6 +81,16 @@ static inline bool gives_pseudo_labels(const l3a_model *model) {
     return model->options.pseudo != L3A_PSEUDO_OFF && model->classes.count;
 }
 
+/* NULL if there is none. */
+static inline const char *model_record(const l3a_model *model, const char *key) {
+    return text_record_find(&model->record_keys, &model->record_values, key);
+}
+
+static inline struct model_columns model_columns_of(const l3a_model *model) {
+    return (struct model_columns){model->counts, model->label_weight, model->class_weight, model->evidence->cross,
+                                  model->coefficients};
+}
+
 /* λ_t of its parts (part.h). */
 static inline double model_lift(const l3a_model *model) {
     return parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
@@ -101,14 +111,10 @@ bool shares_sums(const l3a_model *model);
 l3a_status check_own_sums(const l3a_model *model);
 /* Makes the layer and, with a class, the solution. */
 l3a_status model_ready(l3a_model *model);
-/* Only the layer. */
-l3a_status model_ready_layer(l3a_model *model);
 /* Only the solution, for rows that another model's layer has expanded. */
 l3a_status model_ready_solution(l3a_model *model);
 /* Frees what model_ready() derived from the coefficients, after they have changed. */
 void model_changed(l3a_model *model);
-/* NULL if there is none. */
-const char *model_record(const l3a_model *model, const char *key);
 l3a_status model_set_record(l3a_model *model, const char *key, const char *value);
 /* Records how the features were made, unless an earlier table has set it. */
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
@@ -124,9 +130,8 @@ l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, do
 l3a_status model_settle(l3a_model *model, bool solve);
 
 /* model_score.c */
-/* As l3a_model_accepts() and l3a_model_score(). */
+/* As l3a_model_accepts(). */
 l3a_status model_accepts(const l3a_model *model, const l3a_features *features);
-l3a_status model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* l3a_model_thresholds() for images that are scored with these views. */
 void model_thresholds(const l3a_model *model, size_t views, double *thresholds);
 /* model_thresholds() if the model had these columns instead, from so many images in its parts. Columns of 0 stand for classes that

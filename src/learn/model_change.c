@@ -23,7 +23,8 @@ void model_free_sums(const l3a_model *model, struct scatter *sums) {
     scatter_free(sums);
 }
 
-void model_free_part(const l3a_model *model, struct part *part) {
+/* The same for a part. */
+static void free_part(const l3a_model *model, struct part *part) {
     if (is_shared(model, &part->sums)) {
         part->sums.held = NULL;
     }
@@ -168,7 +169,7 @@ static void swap_lists(text_list *left, text_list *right) {
 static void restore_parts(struct change *change) {
     struct evidence *evidence = change->model->evidence;
     for (size_t i = 0; i < evidence->part_count; i++) {
-        model_free_part(change->model, &evidence->parts[i]);
+        free_part(change->model, &evidence->parts[i]);
     }
     release(change->model->context, evidence->parts);
     evidence->parts = change->parts;
@@ -223,7 +224,7 @@ l3a_status change_end(struct change *change, l3a_status status) {
 void model_drop_part(l3a_model *model, size_t index) {
     struct evidence *evidence = model->evidence;
     evidence_changed(evidence);
-    model_free_part(model, &evidence->parts[index]);
+    free_part(model, &evidence->parts[index]);
     evidence->part_count--;
     memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
 }
@@ -251,7 +252,7 @@ l3a_status model_fold(l3a_model *model) {
         evidence_changed(evidence);
         TRY(part_own(model, &evidence->parts[1]));
         TRY(part_fold(&evidence->parts[1], &evidence->parts[0]));
-        model_free_part(model, &evidence->parts[0]);
+        free_part(model, &evidence->parts[0]);
         memmove(evidence->parts, evidence->parts + 1, --evidence->part_count * sizeof *evidence->parts);
     }
 done:

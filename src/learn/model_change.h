@@ -34,9 +34,8 @@ l3a_status change_end(struct change *change, l3a_status status);
 /* Within a change: */
 /* Gives a part sums of its own. */
 l3a_status part_own(l3a_model *model, struct part *part);
-/* Frees sums, or a part, unless the change has the sums. Also outside of changes. */
+/* Frees sums, unless the change has them. Also outside of changes. */
 void model_free_sums(const l3a_model *model, struct scatter *sums);
-void model_free_part(const l3a_model *model, struct part *part);
 /* Gives the model columns of its own. */
 l3a_status model_own_columns(l3a_model *model);
 /* Keeps the first half of the sums. recursion: the second half may hold it, because nothing else will. */

@@ -50,8 +50,7 @@ done:
 }
 
 void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
-    const struct model_columns before = {model->counts, model->label_weight, model->class_weight, model->evidence->cross,
-                                         model->coefficients};
+    const struct model_columns before = model_columns_of(model);
     model->counts = columns->counts;
     model->label_weight = columns->label_weight;
     model->class_weight = columns->class_weight;

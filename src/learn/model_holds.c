@@ -146,19 +146,20 @@ bool model_holds_some(const l3a_model *model, const char *line) {
     return model_holds(model, line) || find_line(model, line, overlaps) != NULL;
 }
 
-l3a_status model_hold(l3a_model *model, const char *line) {
+static l3a_status add_lines(l3a_model *model, const char *lines) {
     const char *before = model_record(model, holds_record);
     text_builder text = {.context = model->context};
     l3a_status status = L3A_OK;
-    if (!line[0] || model_holds(model, line)) {
-        return L3A_OK;
-    }
-    text_builder_print(&text, "%s%s%s", before ? before : "", before ? "\n" : "", line);
+    text_builder_print(&text, "%s%s%s", before ? before : "", before ? "\n" : "", lines);
     TRY(text.status);
     TRY(model_set_record(model, holds_record, text.text));
 done:
     text_builder_free(&text);
     return status;
+}
+
+l3a_status model_hold(l3a_model *model, const char *line) {
+    return !line[0] || model_holds(model, line) ? L3A_OK : add_lines(model, line);
 }
 
 static void drop_record(l3a_model *model) {
@@ -229,16 +230,6 @@ done:
 }
 
 l3a_status holds_merge(l3a_model *model, const l3a_model *other) {
-    l3a_status status = L3A_OK;
-    const char *mine = model_record(model, holds_record), *theirs = model_record(other, holds_record);
-    text_builder text = {.context = model->context};
-    if (!theirs) {
-        return L3A_OK;
-    }
-    text_builder_print(&text, "%s%s%s", mine ? mine : "", mine ? "\n" : "", theirs);
-    TRY(text.status);
-    TRY(model_set_record(model, holds_record, text.text));
-done:
-    text_builder_free(&text);
-    return status;
+    const char *lines = model_record(other, holds_record);
+    return lines ? add_lines(model, lines) : L3A_OK;
 }

@@ -88,6 +88,11 @@ static inline bool keeps_phases(const struct model_options *options) {
     return options->alpha < 1 || options->keep_phases;
 }
 
+/* Whether gamma is chosen from the images of a phase (phase_gamma.h). */
+static inline bool chooses_gamma(const struct model_options *options) {
+    return options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
+}
+
 /* Numbers in a learned row: the outputs of the random layer, and the features if they skip it. */
 static inline size_t learned_width(const struct model_options *options, size_t width) {
     const size_t dim = (size_t)options->dim;

@@ -81,7 +81,7 @@ static uint64_t learning_bytes(enum place place, l3a_context *context, const str
  * the trials of gamma on it. */
 static uint64_t ending_bytes(const l3a_context *context, const struct model_options *options, size_t width,
                              const struct phase_size *phase) {
-    const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
+    const bool chooses = chooses_gamma(options);
     const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0,
                    trials = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0,
                    sharing =

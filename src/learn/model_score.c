@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-l3a_status model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
+static l3a_status score(l3a_model *model, const float *features, size_t rows, float *scores) {
     const l3a_status status = model_ready(model);
     return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, scored_views(&model->options),
                                              features, rows, scores, NULL)
@@ -18,7 +18,7 @@ l3a_status model_score(l3a_model *model, const float *features, size_t rows, flo
 
 l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
     REQUIRE(model, model, features, scores);
-    return model_score(model, features, rows, scores);
+    return score(model, features, rows, scores);
 }
 
 static l3a_status accepts(const l3a_model *model, size_t views, const l3a_features *features) {
@@ -90,8 +90,7 @@ void columns_thresholds(const l3a_model *model, const struct model_columns *colu
 }
 
 void model_thresholds(const l3a_model *model, size_t views, double *thresholds) {
-    const struct model_columns columns = {model->counts, model->label_weight, model->class_weight, model->evidence->cross,
-                                          model->coefficients};
+    const struct model_columns columns = model_columns_of(model);
     columns_thresholds(model, &columns, model_images(model), model->classes.count, views, thresholds);
 }
 
@@ -102,7 +101,7 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
 }
 
 static l3a_status score_block(void *model, const float *features, size_t rows, float *const *scores) {
-    return model_score(model, features, rows, scores[0]);
+    return score(model, features, rows, scores[0]);
 }
 
 static l3a_status evaluate(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options, l3a_metrics *metrics,

@@ -1,8 +1,6 @@
 /* Solving: γ and W from the sums of a model. */
 #include "learn/model.h"
 
-#include "base/plugin.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -194,7 +194,7 @@ l3a_status phase_prepare(l3a_model *model, struct block *rows) {
     if (keeps_phases(&model->options)) {
         TRY(extend_array(context, &evidence->parts, evidence->part_count, evidence->part_count + 1, sizeof *evidence->parts));
     }
-    if (model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES && !phase->sample.values) {
+    if (chooses_gamma(&model->options) && !phase->sample.values) {
         TRY(gamma_sample_create(context, model->width, all, phase->rows.all, &phase->sample));
     }
     TRY(ridge_use_inverse(ridge, phase->info.recursive));

@@ -24,7 +24,7 @@ done:
     return status;
 }
 
-struct shared_layer *shared_layer_keep(struct shared_layer *shared) {
+static struct shared_layer *shared_layer_keep(struct shared_layer *shared) {
     atomic_fetch_add(&shared->users, 1);
     return shared;
 }
@@ -120,11 +120,6 @@ done:
     return status;
 }
 
-static const char *find_record(const text_list *keys, const text_list *values, const char *key) {
-    const size_t index = text_list_find(keys, key);
-    return index < values->count ? values->items[index] : NULL;
-}
-
 static l3a_status check_views(l3a_context *context, size_t views, const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->views > 1 && views == 1, context, L3A_ERROR_MISMATCH,
@@ -145,7 +140,7 @@ l3a_status check_provenance(l3a_context *context, size_t width, size_t views, co
             "%s: features %zu wide, but the model takes %zu", features->path, features->width, width);
     const char *mine[PROVENANCE], *theirs[PROVENANCE];
     for (size_t i = 0; i < PROVENANCE; i++) {
-        mine[i] = find_record(keys, values, provenance[i]);
+        mine[i] = text_record_find(keys, values, provenance[i]);
         theirs[i] = l3a_features_record(features, provenance[i]);
     }
     TRY(check_views(context, views, features));
@@ -272,7 +267,7 @@ void scorer_free(struct scorer *scorer) {
 }
 
 const char *scorer_record(const struct scorer *scorer, const char *key) {
-    return find_record(&scorer->record_keys, &scorer->record_values, key);
+    return text_record_find(&scorer->record_keys, &scorer->record_values, key);
 }
 
 l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features) {

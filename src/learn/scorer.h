@@ -17,7 +17,6 @@ struct shared_layer {
 };
 
 l3a_status shared_layer_create(l3a_context *context, const struct layer_shape *shape, struct shared_layer **shared);
-struct shared_layer *shared_layer_keep(struct shared_layer *shared);
 void shared_layer_free(struct shared_layer *shared);
 
 struct scorer {

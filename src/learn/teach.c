@@ -230,8 +230,7 @@ static l3a_status check_lesson(const struct lesson *lesson) {
     TRY(check_own_sums(model));
     FAIL_IF(model->options.pseudo == L3A_PSEUDO_DYNAMIC, context, L3A_ERROR_MISMATCH, "use pseudo off or fixed",
             "a dynamic threshold is chosen for a phase, and a lesson is none");
-    FAIL_IF(model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES, context, L3A_ERROR_MISMATCH,
-            "give gamma a number, or use gamma-from sums",
+    FAIL_IF(chooses_gamma(&model->options), context, L3A_ERROR_MISMATCH, "give gamma a number, or use gamma-from sums",
             "a gamma that is chosen from the images of the first phase needs a phase");
     FAIL_IF(lesson->sign < 0 && has_pseudo_labels(model, 0), context, L3A_ERROR_MISMATCH,
             "use pseudo off if images may have to be taken back", "images got pseudo-labels, which are not stored");
