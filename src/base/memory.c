@@ -128,6 +128,15 @@ done:
     return status;
 }
 
+l3a_status text_list_add_all(l3a_context *context, text_list *list, const text_list *from) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < from->count; i++) {
+        TRY(text_list_add(context, list, from->items[i], strlen(from->items[i])));
+    }
+done:
+    return status;
+}
+
 l3a_status text_list_split_lines(l3a_context *context, text_list *list, const char *text, size_t length) {
     const char *end = text + length;
     while (text < end) {
@@ -152,6 +161,11 @@ size_t text_list_find(const text_list *list, const char *text) {
         i++;
     }
     return i;
+}
+
+const char *text_record_find(const text_list *keys, const text_list *values, const char *key) {
+    const size_t index = text_list_find(keys, key);
+    return index < values->count ? values->items[index] : NULL;
 }
 
 l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value) {

@@ -43,11 +43,14 @@ typedef struct text_list {
 } text_list;
 
 l3a_status text_list_add(l3a_context *context, text_list *list, const char *text, size_t length);
+l3a_status text_list_add_all(l3a_context *context, text_list *list, const text_list *from);
 /* Adds the lines of a text. A line ends in \n or \r\n; the last one may lack it. */
 l3a_status text_list_split_lines(l3a_context *context, text_list *list, const char *text, size_t length);
 /* The index of a text, or list->count. */
 size_t text_list_find(const text_list *list, const char *text);
-/* For a list of keys and a list of their values: replaces the value of a key, or adds both. */
+/* For a list of keys and a list of their values: the value of a key, or NULL. */
+const char *text_record_find(const text_list *keys, const text_list *values, const char *key);
+/* Replaces the value of a key, or adds both. */
 l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value);
 void text_list_clear(l3a_context *context, text_list *list);
 

@@ -3,12 +3,12 @@
 #define L3A_MODEL_H
 
 #include "base/memory.h"
-#include "learn/gamma.h"
-#include "learn/options.h"
-#include "learn/part.h"
-#include "learn/pseudo_label.h"
+#include "learn/model_columns.h"
+#include "learn/model_options.h"
+#include "learn/part_solve.h"
+#include "learn/phase.h"
 #include "learn/scorer.h"
-#include "learn/views.h"
+#include "learn/view_rows.h"
 
 typedef enum model_state {
     MODEL_READY,
@@ -23,17 +23,7 @@ struct label_witness {
     void *user;
 };
 
-/* How large the features of a phase are, and which row is the largest. */
-struct feature_scale {
-    double sum; /* of ‖z‖² over all rows */
-    uint64_t rows;
-    double largest; /* ‖z‖² of the largest row */
-    uint64_t row;
-    size_t column; /* of the largest number in that row */
-    float value;
-};
-
-/* The sums over all that was learned. Models that differ only in how they solve can share them (group.h). */
+/* The sums over all that was learned. Models that differ only in how they solve can share them (model_group.h). */
 struct evidence {
     struct ridge ridge; /* its sums are work space if phases are kept apart */
     struct part *parts;
@@ -49,43 +39,6 @@ static inline void evidence_changed(struct evidence *evidence) {
     evidence->summed = false;
     evidence->end.known = false;
 }
-
-/* A phase in progress. Class arrays cover all classes; the phase's own come last. */
-struct phase {
-    text_list classes;
-    uint64_t *counts;  /* f, including this phase's labels */
-    uint64_t *learned; /* the same count, over the rows learned so far */
-    double *class_weight;
-    double *label_weight;         /* what the phase adds to the model's */
-    double *cross, *coefficients; /* of the next model */
-    struct gamma_sample sample;
-    uint64_t rows; /* counted so far */
-    uint64_t rows_learned;
-    uint64_t all_rows;  /* of all processes that share the phase */
-    uint64_t first_row; /* the number of this process's first row among them */
-    bool recursive;
-    bool complete;    /* all rows are in the sums, and gamma is known */
-    bool chose_gamma; /* from the sample */
-    bool kept;        /* the sums have been added to the model's */
-    bool failed;      /* a block of rows was only partly added */
-    l3a_phase_info info;
-    threshold_survey survey;
-    struct feature_scale scale;
-    const l3a_features *table; /* where the rows come from; NULL: the caller passes them */
-    const size_t *table_rows;  /* their numbers in the table */
-
-    /* A block of images: how many fit, and how many wait to be learned together. An image has V rows (views.h). */
-    size_t block, staged;
-    float *features;                       /* [block x V x k] */
-    int8_t *own;                           /* [block x the phase's classes]: the labels that were given */
-    int8_t *labels;                        /* [block x classes], true and pseudo */
-    void *scores;                          /* [block x old classes], with room for [block x V x old classes] */
-    bool scored;                           /* a group has filled them in */
-    double *weight;                        /* [block x V]: what each row counts */
-    double *targets;                       /* [block x V x classes]: ŷ */
-    struct block *rows_of_block, own_rows; /* the expanded block, and where it is unless the models of a group share it */
-    double expand_seconds;
-};
 
 struct l3a_model {
     l3a_context *context;
@@ -105,7 +58,7 @@ struct l3a_model {
     text_list record_keys, record_values;
     model_state state;
     struct phase phase;
-    struct change *change;        /* in progress; NULL: none (change.h) */
+    struct change *change;        /* in progress; NULL: none (model_change.h) */
     struct label_witness witness; /* none if see is NULL */
     bool in_group;                /* the group warns of what concerns all its models */
 };
@@ -114,122 +67,79 @@ static inline size_t model_dim(const l3a_model *model) {
     return model->evidence->ridge.sums.dim;
 }
 
-/* Numbers in the features of an image. */
-static inline size_t model_image(const l3a_model *model) {
-    return view_rows((size_t)model->options.views) * model->width;
+/* Rows of an image that is learned, and the numbers in its features. */
+static inline size_t image_rows(const l3a_model *model) {
+    return view_rows((size_t)model->options.views);
 }
 
+static inline size_t model_image(const l3a_model *model) {
+    return image_rows(model) * model->width;
+}
+
+/* Whether images that it learns now can get pseudo-labels of the classes that it knows. */
+static inline bool gives_pseudo_labels(const l3a_model *model) {
+    return model->options.pseudo != L3A_PSEUDO_OFF && model->classes.count;
+}
+
+/* NULL if there is none. */
+static inline const char *model_record(const l3a_model *model, const char *key) {
+    return text_record_find(&model->record_keys, &model->record_values, key);
+}
+
+static inline struct model_columns model_columns_of(const l3a_model *model) {
+    return (struct model_columns){model->counts, model->label_weight, model->class_weight, model->evidence->cross,
+                                  model->coefficients};
+}
+
+/* λ_t of its parts (part.h). */
+static inline double model_lift(const l3a_model *model) {
+    return parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+}
+
+/* model.c */
+real options_real(const struct model_options *options);
+struct layer_shape model_layer_shape(const struct model_options *options, size_t width);
+/* As l3a_model_create(). */
+l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
+/* A model without memory for sums: it can score, and be freed, and nothing else. */
+l3a_status model_create_to_score(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
+/* Uses the evidence of another model instead of its own, which must be empty. */
+void model_share(l3a_model *model, const l3a_model *other);
 /* Whether several processes hold its sums together. */
 bool shares_sums(const l3a_model *model);
 /* Fails if they do. */
 l3a_status check_own_sums(const l3a_model *model);
-/* As l3a_model_create() and l3a_model_plan(). */
-l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
-/* A model without memory for sums: it can score, and be freed, and nothing else. */
-l3a_status model_create_to_score(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
-/* Reads all but the sums of a model file, and verifies only what it reads. */
-l3a_status model_load_to_score(l3a_context *context, const char *path, l3a_model **model);
-l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan);
-/* The images in its parts. */
-double model_images(const l3a_model *model);
-/* l3a_model_thresholds() for images that are scored with these views. */
-void model_thresholds(const l3a_model *model, size_t views, double *thresholds);
-/* Records how the features were made, unless an earlier table has set it. */
-l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
-/* Checks that the model is in a phase, or between phases. */
-l3a_status check_state(const l3a_model *model, bool in_phase);
-real options_real(const struct model_options *options);
-/* Uses the evidence of another model instead of its own, which must be empty. */
-void model_share(l3a_model *model, const l3a_model *other);
-/* While there are more parts than the setting `keep-phases` allows, folds the oldest part into the one after it. */
-l3a_status model_fold(l3a_model *model);
-/* Makes the ridge hold the sum of the parts, and the model's gamma. */
-l3a_status model_sum_parts(l3a_model *model);
-/* Computes W from the model's sums. */
-l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients);
 /* Makes the layer and, with a class, the solution. */
 l3a_status model_ready(l3a_model *model);
-/* Only the layer. */
-l3a_status model_ready_layer(l3a_model *model);
 /* Only the solution, for rows that another model's layer has expanded. */
 l3a_status model_ready_solution(l3a_model *model);
 /* Frees what model_ready() derived from the coefficients, after they have changed. */
 void model_changed(l3a_model *model);
-struct layer_shape model_layer_shape(const struct model_options *options, size_t width);
+l3a_status model_set_record(l3a_model *model, const char *key, const char *value);
+/* Records how the features were made, unless an earlier table has set it. */
+l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
 
-/* phase.c: the steps of a phase. l3a_phase_learn() and l3a_phase_end() consist of them; a group takes them with several models. */
-/* Prepares learning, after everything was counted. rows: where blocks are expanded; NULL: the phase has its own. Everything that
- * may fail for lack of memory happens here. */
-l3a_status phase_prepare(l3a_model *model, struct block *rows);
-/* The part of it that a survey needs. */
-l3a_status phase_prepare_block(l3a_model *model, struct block *rows);
-void warn_of_empty_classes(const l3a_model *model);
-/* Adds the scores of an expanded block to the survey for the dynamic threshold. */
-l3a_status phase_survey_expanded(l3a_model *model);
-/* ŷ and ω of an expanded block, whose labels of the phase's classes are in phase.own. */
-l3a_status phase_label(l3a_model *model, const float *features, size_t count);
-/* Adds that block to the phase's sums. */
-l3a_status phase_add(l3a_model *model);
-/* Called when all rows were added: takes C and, if need be, the sums of other processes and gamma. shares: the sums are those of
- * another model, which does so. */
-l3a_status phase_complete(l3a_model *model, bool shares);
-/* Adds the phase's sums to the evidence. */
-l3a_status phase_keep(l3a_model *model);
-/* Solves, and makes the phase part of the model. */
-l3a_status phase_finish(l3a_model *model);
+/* model_solve.c */
+/* The images in its parts. */
+double model_images(const l3a_model *model);
+/* Makes the ridge hold the sum of the parts, and the model's gamma. */
+l3a_status model_sum_parts(l3a_model *model);
+/* Computes W from the model's sums. */
+l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients);
+/* After a change of the sums: computes W from them, unless it is right already, and makes the model ready. */
+l3a_status model_settle(l3a_model *model, bool solve);
 
-/* plan.c */
-/* The size of a phase to be learned. */
-struct phase_size {
-    size_t old, all; /* classes before it, and including it */
-    uint64_t rows;   /* images */
-    uint64_t parts;  /* phases kept apart before it */
-    bool inverse;    /* the phase before was learned by recursion */
-};
+/* model_score.c */
+/* As l3a_model_accepts(). */
+l3a_status model_accepts(const l3a_model *model, const l3a_features *features);
+/* l3a_model_thresholds() for images that are scored with these views. */
+void model_thresholds(const l3a_model *model, size_t views, double *thresholds);
+/* model_thresholds() if the model had these columns instead, from so many images in its parts. Columns of 0 stand for classes that
+ * it would not have; `known` is the number of those that it would. */
+void columns_thresholds(const l3a_model *model, const struct model_columns *columns, double images, size_t known, size_t views,
+                        double *thresholds);
 
-/* Whether a phase of so many images is learned by recursion. */
-bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t images,
-                       bool inverse);
-/* Images that are processed at a time, of so many. */
-size_t block_images(const struct model_options *options, uint64_t images);
-/* The largest number of phases that are kept apart while `phases` phases are learned. */
-uint64_t kept_phases(const struct model_options *options, uint64_t phases);
-/* Peak memory in bytes, including the model's own, while a phase is learned, and while rows are scored. */
-uint64_t phase_memory(enum place place, l3a_context *context, const struct model_options *options, size_t width,
-                      const struct phase_size *phase);
-uint64_t score_memory(enum place place, const l3a_context *context, const struct model_options *options, size_t width,
-                      size_t classes, uint64_t parts, uint64_t rows);
-/* Peak memory of a model that learns `phases` phases. A context that is still choosing leaves a device that is too small. */
-void model_need(l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t phases,
-                struct footprint *need);
-/* Bytes of a part at most, wherever it is. */
-uint64_t part_bytes(const l3a_context *context, const struct model_options *options, size_t width);
-/* Whether a context that is still choosing had a device that is too small. It has the processor now, where something else is
- * needed. */
-bool leaves_device(l3a_context *context, const struct model_options *options, size_t width, const struct footprint *needed);
-/* Where parts will be: on the device as many as fit. */
-struct placement {
-    uint64_t processor, device; /* bytes */
-    uint64_t parts, spilled;    /* that may be on the device, and how many of them it has no room for; these add to processor */
-    uint64_t available;         /* bytes of the device's memory */
-    bool fits;                  /* all but the parts, into the device's memory */
-};
-l3a_status place_parts(l3a_context *context, const struct footprint *needed, const struct footprint *held, uint64_t part,
-                       struct placement *placed);
-/* Checks that what is needed fits into memory; what is held is allocated already. */
-l3a_status check_memory(l3a_context *context, const struct model_options *options, size_t width, const struct footprint *needed,
-                        const struct footprint *held);
-/* Checks that the plan fits into memory. model: the one that is to learn; NULL: it does not exist yet. */
-l3a_status model_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes,
-                              uint64_t phases, const l3a_model *model);
-/* Bytes of the matrices that the model holds. */
-void model_memory(const l3a_model *model, struct footprint *held);
 /* Rows that compared methods read at a time, and rows that are scored at a time. */
 enum { READ_ROWS = 512, SCORE_ROWS = 1024 };
-/* Bytes of the arrays of a phase: of its block, and of its columns. `phase` need not be in progress. */
-enum { BLOCK_ARRAYS = 6, COLUMN_ARRAYS = 2 };
-void list_block(struct phase *phase, const struct model_options *options, size_t block, size_t width, size_t old, size_t all,
-                struct array *list);
-void list_columns(struct phase *phase, size_t dim, size_t all, struct array *list);
 
 #endif

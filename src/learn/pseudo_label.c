@@ -5,10 +5,6 @@
 
 #include <math.h>
 
-static double score_at(real type, const void *scores, size_t index) {
-    return type == REAL_SINGLE ? (double)((const float *)scores)[index] : ((const double *)scores)[index];
-}
-
 static double grid(size_t index) {
     return 0.005 * (double)(index + 1);
 }
@@ -27,7 +23,7 @@ static void survey_part(void *argument, size_t first, size_t last) {
     const struct surveying *s = argument;
     uint32_t above[THRESHOLDS + 1] = {0};
     for (size_t n = first; n < last; n++) {
-        const double score = score_at(s->type, s->scores, n);
+        const double score = real_get(s->type, s->scores, n);
         size_t low = 0;
         for (size_t step = STEPS_OF_SEARCH; step; step /= 2) {
             low += score > s->thresholds[low + step - 1] ? step : 0;
@@ -77,7 +73,7 @@ uint64_t pseudo_label(real type, const void *scores, size_t rows, size_t classes
     uint64_t made = 0;
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < classes; k++) {
-            const bool above = score_at(type, scores, i * classes + k) > threshold;
+            const bool above = real_get(type, scores, i * classes + k) > threshold;
             labels[i * label_stride + k] = above;
             made += above;
         }

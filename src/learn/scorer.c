@@ -2,9 +2,11 @@
 
 #include "base/threads.h"
 #include "data/features.h"
+#include "learn/file_model.h"
+#include "learn/file_packed.h"
 #include "learn/model.h"
-#include "learn/packed.h"
-#include "learn/views.h"
+#include "learn/model_plan.h"
+#include "learn/view_rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +24,7 @@ done:
     return status;
 }
 
-struct shared_layer *shared_layer_keep(struct shared_layer *shared) {
+static struct shared_layer *shared_layer_keep(struct shared_layer *shared) {
     atomic_fetch_add(&shared->users, 1);
     return shared;
 }
@@ -118,11 +120,6 @@ done:
     return status;
 }
 
-static const char *find_record(const text_list *keys, const text_list *values, const char *key) {
-    const size_t index = text_list_find(keys, key);
-    return index < values->count ? values->items[index] : NULL;
-}
-
 static l3a_status check_views(l3a_context *context, size_t views, const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->views > 1 && views == 1, context, L3A_ERROR_MISMATCH,
@@ -143,7 +140,7 @@ l3a_status check_provenance(l3a_context *context, size_t width, size_t views, co
             "%s: features %zu wide, but the model takes %zu", features->path, features->width, width);
     const char *mine[PROVENANCE], *theirs[PROVENANCE];
     for (size_t i = 0; i < PROVENANCE; i++) {
-        mine[i] = find_record(keys, values, provenance[i]);
+        mine[i] = text_record_find(keys, values, provenance[i]);
         theirs[i] = l3a_features_record(features, provenance[i]);
     }
     TRY(check_views(context, views, features));
@@ -198,15 +195,6 @@ l3a_status scorer_check_memory(l3a_context *context, const struct model_options 
     return check_memory(context, options, width, &needed, &(struct footprint){{0}});
 }
 
-static l3a_status copy_texts(l3a_context *context, const text_list *from, text_list *to) {
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < from->count; i++) {
-        TRY(text_list_add(context, to, from->items[i], strlen(from->items[i])));
-    }
-done:
-    return status;
-}
-
 l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *before, struct scorer **scorer) {
     l3a_context *context = model->context;
     struct scorer *made = NULL;
@@ -224,11 +212,11 @@ l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *be
         TRY(solution_create(context, model_dim(model), model->classes.count, options_real(&model->options), &made->solution));
         TRY(solution_set(&made->solution, model->coefficients));
     }
-    TRY(copy_texts(context, &model->classes, &made->classes));
+    TRY(text_list_add_all(context, &made->classes, &model->classes));
     TRY(allocate(context, model->classes.count, sizeof *made->thresholds, &made->thresholds));
     model_thresholds(model, made->views, made->thresholds);
-    TRY(copy_texts(context, &model->record_keys, &made->record_keys));
-    TRY(copy_texts(context, &model->record_values, &made->record_values));
+    TRY(text_list_add_all(context, &made->record_keys, &model->record_keys));
+    TRY(text_list_add_all(context, &made->record_values, &model->record_values));
     *scorer = made;
     made = NULL;
 done:
@@ -279,7 +267,7 @@ void scorer_free(struct scorer *scorer) {
 }
 
 const char *scorer_record(const struct scorer *scorer, const char *key) {
-    return find_record(&scorer->record_keys, &scorer->record_values, key);
+    return text_record_find(&scorer->record_keys, &scorer->record_values, key);
 }
 
 l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features) {

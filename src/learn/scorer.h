@@ -17,7 +17,6 @@ struct shared_layer {
 };
 
 l3a_status shared_layer_create(l3a_context *context, const struct layer_shape *shape, struct shared_layer **shared);
-struct shared_layer *shared_layer_keep(struct shared_layer *shared);
 void shared_layer_free(struct shared_layer *shared);
 
 struct scorer {
@@ -68,8 +67,6 @@ size_t score_ahead(const l3a_context *context);
 /* What models and scorers have in common. */
 l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, size_t views,
                           const float *features, size_t images, float *scores, uint16_t *best);
-/* Checks that no class name of a file is empty or listed twice. */
-l3a_status check_class_names(l3a_context *context, const text_list *classes, const char *path);
 /* Checks that features of this width, with these views and records could be learned together with the table's. */
 l3a_status check_provenance(l3a_context *context, size_t width, size_t views, const text_list *keys, const text_list *values,
                             const l3a_features *features);

@@ -6,7 +6,7 @@
 #ifndef L3A_WEIGHTS_H
 #define L3A_WEIGHTS_H
 
-#include "learn/options.h"
+#include "learn/model_options.h"
 
 /* Computes v from the counts f. */
 void class_weights(const uint64_t *counts, size_t classes, l3a_weighting weighting, l3a_scaling scaling, double *weights);

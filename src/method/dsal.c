@@ -13,10 +13,11 @@
  * so a ratio of 0 is acil. The paper chooses a ratio for each data set; its program starts from 1. As in acil, a class counts as
  * predicted above logit(theta).
  *
- * With views, both streams learn every row of an image with its weight (learn/views.h), the second one the residual of that row. s
- * is the score of a row; an image is scored by its rows, as everywhere. */
+ * With views, both streams learn every row of an image with its weight (learn/view_rows.h), the second one the residual of that
+ * row. s is the score of a row; an image is scored by its rows, as everywhere. */
 #include "base/threshold.h"
 #include "learn/model.h"
+#include "learn/model_plan.h"
 #include "learn/scorer.h"
 #include "method/method.h"
 #include "method/regression.h"

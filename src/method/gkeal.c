@@ -13,13 +13,14 @@
  * one table.
  *
  * With views, the centres are whole pictures, so σ and γ' depend on those alone. Every row of an image is learned, with its weight
- * (learn/views.h).
+ * (learn/view_rows.h).
  *
  * As in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"
 #include "base/threshold.h"
 #include "data/features.h"
 #include "learn/model.h"
+#include "learn/model_plan.h"
 #include "method/method.h"
 #include "method/regression.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/threshold.h"
 #include "data/features.h"
-#include "learn/options.h"
+#include "learn/model_options.h"
 
 #include <math.h>
 #include <string.h>

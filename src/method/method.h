@@ -4,7 +4,7 @@
 #define L3A_METHOD_H
 
 #include "base/memory.h"
-#include "learn/views.h"
+#include "learn/view_rows.h"
 #include "method/options.h"
 #include "l3a/l3a_experiment.h"
 

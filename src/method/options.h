@@ -1,8 +1,8 @@
-/* Settings: those of a model (learn/options.h), and those of the methods that experiments compare with it. */
+/* Settings: those of a model (learn/model_options.h), and those of the methods that experiments compare with it. */
 #ifndef L3A_METHOD_OPTIONS_H
 #define L3A_METHOD_OPTIONS_H
 
-#include "learn/options.h"
+#include "learn/model_options.h"
 
 typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
 typedef enum l3a_memory_per { L3A_MEMORY_PER_METHOD, L3A_MEMORY_PER_CLASS, L3A_MEMORY_PER_RUN } l3a_memory_per;
@@ -25,7 +25,7 @@ struct method_options {
 };
 
 struct l3a_options {
-    struct model_options model; /* first: learn/options.h looks at it through a pointer to the whole */
+    struct model_options model; /* first: learn/model_options.h looks at it through a pointer to the whole */
     struct method_options method;
     l3a_context *context; /* of an object that l3a_options_create() made; else NULL */
 };

@@ -19,8 +19,8 @@
  * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64.
  *
  * With views, the rows of an image share its weight of 1: ½ is the whole picture's, and each crop has ½/views. These are the
- * proportions of ridge regression (learn/views.h); and since N and n are still numbers of images and the sums Σ z and Σ z zᵀ are
- * weighted, the formulas above hold as they are, with means and covariances over weighted rows. Each row is scored by s, and an
+ * proportions of ridge regression (learn/view_rows.h); and since N and n are still numbers of images and the sums Σ z and Σ z zᵀ
+ * are weighted, the formulas above hold as they are, with means and covariances over weighted rows. Each row is scored by s, and an
  * image by its rows, as everywhere. */
 #include "algebra/ridge.h"
 #include "base/threshold.h"

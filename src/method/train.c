@@ -6,8 +6,8 @@
  *
  * With views, an image that enters a step does so as one of its rows: as the whole picture with probability ½, else as one of its
  * crops, all equally likely. The expected gradient is that of all its rows with weights ½ and ½/views, which are the rows and the
- * proportions that closed forms learn from (learn/views.h), and a step costs no more than without views. Without views nothing is
- * drawn.
+ * proportions that closed forms learn from (learn/view_rows.h), and a step costs no more than without views. Without views nothing
+ * is drawn.
  *
  * Replay adds to each batch as many rows from the memory, drawn without replacement. For methods published as training on the
  * union of phase and memory, the memory's rows are shuffled among the phase's instead.

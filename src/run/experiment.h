@@ -9,7 +9,7 @@
 #ifndef L3A_EXPERIMENT_H
 #define L3A_EXPERIMENT_H
 
-#include "learn/group.h"
+#include "learn/model_group.h"
 #include "measure/compare.h"
 #include "measure/evaluate.h"
 #include "method/method.h"
@@ -35,7 +35,7 @@ struct point {
     l3a_results *results; /* of all points, in a run */
 };
 
-/* Points that learn together. A team of one can be of any method; the points of a larger one form a group (learn/group.h). */
+/* Points that learn together. A team of one can be of any method; the points of a larger one form a group (learn/model_group.h). */
 struct team {
     size_t *points;
     size_t count;

@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "base/write_behind.h"
 #include "data/features.h"
+#include "learn/model_plan.h"
 #include "run/experiment.h"
 
 typedef l3a_status choose_rows(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);

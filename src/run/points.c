@@ -1,8 +1,9 @@
-/* The points of an experiment: every method with every combination of values. Points that can learn together (learn/group.h) form a
- * team, as large as memory allows; every other point is a team by itself. Random layers of different dim have nothing in common
- * (entry i·d + j depends on d), so each dim needs its own team. */
+/* The points of an experiment: every method with every combination of values. Points that can learn together (learn/model_group.h)
+ * form a team, as large as memory allows; every other point is a team by itself. Random layers of different dim have nothing in
+ * common (entry i·d + j depends on d), so each dim needs its own team. */
 #include "base/machine.h"
 #include "data/features.h"
+#include "learn/model_plan.h"
 #include "run/experiment.h"
 
 #include <inttypes.h>

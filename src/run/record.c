@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "data/features.h"
-#include "learn/options.h"
+#include "learn/model_options.h"
 #include "measure/folder.h"
 #include "method/method.h"
 #include "run/experiment.h"

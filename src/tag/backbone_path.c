@@ -11,7 +11,7 @@
 #include "extract/intake.h"
 #include "image/picture.h"
 #include "learn/model.h"
-#include "learn/packed.h"
+#include "learn/file_packed.h"
 #include "net/backbone.h"
 #include "tag/tagger.h"
 

@@ -1,6 +1,6 @@
 /* Applying the entries of a history to its model, and taking them back. */
 #include "base/sized.h"
-#include "learn/change.h"
+#include "learn/model_change.h"
 #include "learn/teach.h"
 #include "tag/history_private.h"
 

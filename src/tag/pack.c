@@ -3,8 +3,8 @@
 #include "base/sized.h"
 #include "data/features.h"
 #include "extract/intake.h"
-#include "learn/model.h"
-#include "learn/packed.h"
+#include "learn/file_model.h"
+#include "learn/file_packed.h"
 #include "tag/tagger.h"
 
 #include <math.h>

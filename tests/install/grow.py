@@ -22,8 +22,8 @@ grown = header.sized(text) + sorted(header.HANDED_OUT - {"l3a_result"})  # which
 for name in grown:
     home = next(path for path in header.HEADERS if f"\n}} {name};" in (source / "include/l3a" / path).read_text())
     replace(f"include/l3a/{home}", f"\n}} {name};", f"\n    uint64_t grown[3];\n}} {name};")
-replace("src/learn/options.h", "struct model_options {", "struct model_options {\n    double grown;")
-replace("src/learn/options.c", "settings[] = {", 'settings[] = {\n    NUMBER(grown, "grown", 0, 9, 0, 0, "7", "of a later version"),')
+replace("src/learn/model_options.h", "struct model_options {", "struct model_options {\n    double grown;")
+replace("src/learn/model_options.c", "settings[] = {", 'settings[] = {\n    NUMBER(grown, "grown", 0, 9, 0, 0, "7", "of a later version"),')
 replace("src/method/options.h", "struct method_options {", "struct method_options {\n    double grown;")
 replace("src/method/options.c", "settings[] = {", 'settings[] = {\n    NUMBER(grown, "method-grown", 0, 9, 0, 0, "8", "of a later version"),')
 print(f"{len(grown)} structs and 2 settings added")

@@ -3,6 +3,7 @@
 
 #include "base/plugin.h"
 #include "learn/model.h"
+#include "learn/model_plan.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "base/random.h"
-#include "learn/gamma.h"
+#include "learn/phase_gamma.h"
 
 #include <math.h>
 #include <stdlib.h>

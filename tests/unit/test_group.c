@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "data/features.h"
-#include "learn/group.h"
+#include "learn/model_group.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "data/features.h"
 #include "format/safetensors.h"
-#include "learn/model.h"
+#include "learn/model_change.h"
 
 #include <stdio.h>
 #include <stdlib.h>

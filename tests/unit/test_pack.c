@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "extract/intake.h"
 #include "learn/model.h"
-#include "learn/packed.h"
 #include "memory_probe.h"
+#include "learn/file_packed.h"
 #include "net/backbone.h"
 #include "tag/tagger.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "learn/part.h"
+#include "learn/part_solve.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,8 @@ static long double element(const struct part *part, size_t i, size_t j) {
 
 static l3a_status sum_and_solve(struct world *w, size_t count, double alpha, double lift) {
     const l3a_status status = parts_sum(&w->ridge.sums, w->parts, count);
-    return status == L3A_OK ? parts_solve(&w->ridge, w->parts, count, alpha, lift, w->columns, w->cross, w->coefficients, NULL) : status;
+    return status == L3A_OK ? parts_solve(&w->ridge, w->parts, count, alpha, lift, w->columns, w->cross, w->coefficients, NULL)
+                            : status;
 }
 
 static bool judges(const struct part *part, size_t k) {

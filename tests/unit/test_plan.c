@@ -3,6 +3,7 @@
 
 #include "learn/model.h"
 #include "memory_probe.h"
+#include "learn/model_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -100,11 +100,9 @@ static void without_a_driver_no_plugin_is_loaded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_processor_needs_no_plugin),
-        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(the_processor_needs_no_plugin),        cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(without_a_driver_no_plugin_is_loaded), /* from here on there seems to be one */
-        cmocka_unit_test(plugins_are_found_by_full_path_alone),
-        cmocka_unit_test(plugins_of_another_version_are_refused),
+        cmocka_unit_test(plugins_are_found_by_full_path_alone), cmocka_unit_test(plugins_of_another_version_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static void compare_crowds(l3a_context *context, l3a_model *fast, l3a_model *exa
             off += 20 * (w[j * MANY + k] - v[j * MANY + k]) * (w[j * MANY + k] - v[j * MANY + k]);
             length += 20 * v[j * MANY + k] * v[j * MANY + k];
         }
-        assert_true(sqrt(off) <= 1e-3 * sqrt(length)); /* part.c: tolerance_of_lessons */
+        assert_true(sqrt(off) <= 1e-3 * sqrt(length)); /* part_solve.c: tolerance_of_lessons */
     }
 }
 

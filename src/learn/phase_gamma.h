@@ -13,8 +13,8 @@
  * many images fit into the sample. Leaving out all rows of fewer images finds a worse γ (docs/views.md).
  *
  * The sample keeps features, not expanded rows, so it is small, and processes that share a phase can add up theirs. */
-#ifndef L3A_GAMMA_H
-#define L3A_GAMMA_H
+#ifndef L3A_PHASE_GAMMA_H
+#define L3A_PHASE_GAMMA_H
 
 #include "algebra/algebra.h"
 

@@ -1,5 +1,5 @@
 /* The settings of a model, as one table: names, types, ranges, defaults, help. */
-#include "learn/options.h"
+#include "learn/model_options.h"
 
 #include "base/settings.h"
 

@@ -1,7 +1,8 @@
-#include "learn/group.h"
+#include "learn/model_group.h"
 
 #include "base/threads.h"
 #include "data/features.h"
+#include "learn/model_plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -149,12 +150,13 @@ static uint64_t member_memory(enum place place, const struct block *work, const 
     const struct algebra *algebra = algebra_of(context);
     const size_t d = learned_width(options, width);
     const enum role role = role_of(members, index);
-    struct phase none;
+    struct phase_block no_block;
+    struct model_columns no_columns;
     struct stage no_stage;
     const struct block staged = stage_rows(work);
     struct array block[BLOCK_ARRAYS], columns[COLUMN_ARRAYS], stage[STAGE_ARRAYS];
-    list_block(&none, options, block_images(options, UINT64_MAX), width, classes, classes, block);
-    list_columns(&none, d, classes, columns);
+    list_block(&no_block, options, block_images(options, UINT64_MAX), width, classes, classes, block);
+    list_columns(&no_columns, d, classes, columns);
     list_stage(&no_stage, classes, stage);
     const uint64_t staging = processor_bytes(place, arrays_bytes(stage, STAGE_ARRAYS)) + algebra->block_bytes(place, &staged);
     return processor_bytes(place, arrays_bytes(block, BLOCK_ARRAYS) + arrays_bytes(columns, COLUMN_ARRAYS) +
@@ -305,7 +307,7 @@ static void divide_scores(void *argument, size_t first, size_t last) {
     const size_t row = d->columns * (d->floats ? sizeof(float) : real_size(group->together.type));
     for (size_t i = first; i < last; i++) {
         for (size_t v = 0; v < group->count; v++) {
-            char *to = d->floats ? (char *)d->floats[v] : (char *)group->members[v].model->phase.scores;
+            char *to = d->floats ? (char *)d->floats[v] : (char *)group->members[v].model->phase.block.scores;
             memcpy(to + i * row, (const char *)d->scores + (i * group->count + v) * row, row);
         }
     }
@@ -320,9 +322,9 @@ static l3a_status score_block(struct group *group) {
     parallel_for(group->context->threads, group->rows.count, DIVIDED, divide_scores, &dividing);
     for (size_t v = 0; v < group->count; v++) {
         l3a_model *model = group->members[v].model;
-        combine_views_for_labels(group->context->threads, group->together.type, model->options.pseudo_from, model->phase.scores,
-                                 images, group->views, classes);
-        model->phase.scored = true;
+        combine_views_for_labels(group->context->threads, group->together.type, model->options.pseudo_from,
+                                 model->phase.block.scores, images, group->views, classes);
+        model->phase.block.scored = true;
     }
 done:
     return status;
@@ -362,8 +364,8 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
     TRY(allocate(context, count, class_count, &labels));
     features_gather_labels(features, rows, count, columns, class_count, labels);
     for (size_t i = 0; i < group->count; i++) {
-        TRY(l3a_phase_begin(group->members[i].model, names, class_count));
-        TRY(l3a_phase_count(group->members[i].model, labels, count));
+        TRY(phase_begin(group->members[i].model, names, class_count));
+        TRY(phase_count(group->members[i].model, labels, count));
     }
     warn_of_empty_classes(group->members[0].model);
     group->rows = (struct block){.context = context,
@@ -415,22 +417,22 @@ done:
 /* Collects the rows of a block on which a member and the one before it disagree. */
 static l3a_status add_difference(const struct group *group, struct member *member, struct group_outcome *outcome) {
     l3a_status status = L3A_OK;
-    const struct phase *phase = &member->model->phase, *before = &member[-1].model->phase;
+    const struct phase_block *own = &member->model->phase.block, *before = &member[-1].model->phase.block;
     struct sums *sums = &member->model->evidence->ridge.sums;
-    const size_t all = phase->classes.count;
+    const size_t all = member->model->phase.classes.count;
     for (size_t i = 0; i < group->rows.count; i++) {
         const size_t image = i / group->each;
-        if (memcmp(phase->labels + image * all, before->labels + image * all, all) == 0) {
+        if (memcmp(own->labels + image * all, before->labels + image * all, all) == 0) {
             continue;
         }
-        const double more = phase->weight[i] - before->weight[i];
+        const double more = own->weight[i] - before->weight[i];
         struct stage *stage = &member->stages[more < 0];
         const size_t slot = stage->rows.count + stage->count;
         stage->chosen[stage->count++] = i;
         stage->weight[slot] = fabs(more);
         for (size_t k = 0; k < all; k++) {
             stage->targets[slot * all + k] =
-                phase->weight[i] * phase->targets[i * all + k] - before->weight[i] * before->targets[i * all + k];
+                own->weight[i] * own->targets[i * all + k] - before->weight[i] * before->targets[i * all + k];
         }
         outcome->corrected += i % group->each == 0;
         if (slot + 1 == STAGED_ROWS) {
@@ -474,7 +476,7 @@ static l3a_status learn_rows(struct group *group, l3a_features *features, const 
         TRY(report_progress(group->context, "learn", first, count));
         TRY(expand(group, features, rows + first, n));
         for (size_t i = 0; i < group->count; i++) {
-            features_gather_labels(features, rows + first, n, columns, class_count, group->members[i].model->phase.own);
+            features_gather_labels(features, rows + first, n, columns, class_count, group->members[i].model->phase.block.own);
         }
         TRY(learn_block(group, n, outcomes));
     }
@@ -494,7 +496,7 @@ done:
 /* A member that shares its sums searches from the solution of the one before it, which is nearer than that of its last phase. */
 static void start_near(const struct member *member) {
     if (member->role == SHARES && member->model->evidence->part_count) {
-        memcpy(member->model->phase.coefficients, member[-1].model->coefficients,
+        memcpy(member->model->phase.next.coefficients, member[-1].model->coefficients,
                model_dim(member->model) * member->model->phase.classes.count * sizeof(double));
     }
 }
@@ -561,5 +563,5 @@ done:
 }
 
 void group_thresholds(const struct group *group, size_t member, double *thresholds) {
-    l3a_model_thresholds(group->members[member].model, thresholds);
+    model_thresholds(group->members[member].model, group->scored, thresholds);
 }

@@ -1,17 +1,13 @@
-/* Scores of images by the model that was not taught them, in closed form. An image has V rows X (views.h), which leave together.
- * With their weights Ω in the system of class k (what they count if the image was judged for k, α times that otherwise), the label
- * y of the image and a vector of ones 1,
+/* Scores of images by the model that was not taught them, in closed form. An image has V rows X (view_rows.h), which leave
+ * together. With their weights Ω in the system of class k (what they count if the image was judged for k, α times that otherwise),
+ * the label y of the image and a vector of ones 1,
  *
  *   H = Ω^½ X M_k⁻¹ Xᵀ Ω^½     s = X w_k     scores without the image = Ω^-½ (I - H)⁻¹ (Ω^½ s - y H Ω^½ 1)
  *
  * since M_k loses Xᵀ Ω X, and c_k loses y Xᵀ Ω 1. With one row that is (s - h y)/(1 - h). Each system is factored once, and a row
  * costs 2 d² operations in each. The lift is added to these scores: w'_k = w_k + λ Σ_l w_l gives Σ s' = (1 + λK) Σ s. The scores of
  * rows are combined last. */
-#include "learn/leave_out.h"
-
-#include "learn/merge.h"
-#include "learn/teach.h"
-#include "learn/weights.h"
+#include "learn/teach_leave_out.h"
 
 #include <math.h>
 #include <string.h>
@@ -230,7 +226,7 @@ done:
 static void lift_scores(const struct leaving *leaving, bool add) {
     const l3a_model *model = leaving->rows.model;
     const size_t classes = model->classes.count, rows = leaving->rows.features->rows * leaving->rows.each;
-    const double lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+    const double lift = model_lift(model);
     const double share = add ? lift : -lift / (1 + lift * (double)classes);
     for (size_t i = 0; i < rows && lift > 0; i++) {
         double *scores = leaving->scores + i * classes, sum = 0;
@@ -250,7 +246,7 @@ l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *
     struct leaving leaving = {.rows = {.model = model, .features = features}};
     struct taught_rows *rows = &leaving.rows;
     TRY(check_state(model, false));
-    TRY(l3a_model_accepts(model, features));
+    TRY(model_accepts(model, features));
     TRY(taught_rows_open(rows));
     const struct array list[] = {
         {&leaving.spread, rows->each, rows->each * sizeof *leaving.spread, false},

@@ -1,8 +1,8 @@
-#include "learn/packed.h"
+#include "learn/file_packed.h"
 
 #include "common/number.h"
 #include "format/checkpoint.h"
-#include "learn/model.h"
+#include "learn/file_model.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { VERSION = 2, VERSION_WITHOUT_VIEWS = 1, LONGEST_NAME = 200 };
-static const char format_name[] = "l3a-packed", record_prefix[] = "record.";
+static const char format_name[] = "l3a-packed";
 const char packed_backbone_prefix[] = "backbone.";
 
 /* The settings that define the rows. Version 1 does not have the last one. */
@@ -22,11 +22,6 @@ static size_t row_setting_count(int version) {
 
 /* ---- Writing ---- */
 
-static l3a_status add_text(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value) {
-    const l3a_status status = text_list_add(context, keys, key, strlen(key));
-    return status == L3A_OK ? text_list_add(context, values, value, strlen(value)) : status;
-}
-
 static l3a_status describe(const l3a_model *model, const struct packing *packing, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     text_builder classes = {.context = context};
@@ -35,23 +30,23 @@ static l3a_status describe(const l3a_model *model, const struct packing *packing
     struct model_options options = model->options;
     options.views = scored_views(&options); /* nothing else is done with it */
     const int version = options.views > 1 ? VERSION : VERSION_WITHOUT_VIEWS;
-    TRY(add_text(context, keys, values, "format", format_name));
+    TRY(text_record_set(context, keys, values, "format", format_name));
     snprintf(text, sizeof text, "%d", version);
-    TRY(add_text(context, keys, values, "version", text));
+    TRY(text_record_set(context, keys, values, "version", text));
     snprintf(text, sizeof text, "%zu", model->width);
-    TRY(add_text(context, keys, values, "width", text));
+    TRY(text_record_set(context, keys, values, "width", text));
     for (size_t i = 0; i < row_setting_count(version); i++) {
         model_options_get(&options, row_settings[i], text, sizeof text);
-        TRY(add_text(context, keys, values, row_settings[i], text));
+        TRY(text_record_set(context, keys, values, row_settings[i], text));
     }
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
     }
     TRY(classes.status);
-    TRY(add_text(context, keys, values, "classes", classes.text));
+    TRY(text_record_set(context, keys, values, "classes", classes.text));
     for (size_t i = 0; i < packing->record_values->count; i++) {
-        snprintf(text, sizeof text, "%s%s", record_prefix, packing->record_keys->items[i]);
-        TRY(add_text(context, keys, values, text, packing->record_values->items[i]));
+        snprintf(text, sizeof text, "%s%s", file_record_prefix, packing->record_keys->items[i]);
+        TRY(text_record_set(context, keys, values, text, packing->record_values->items[i]));
     }
 done:
     text_builder_free(&classes);
@@ -180,7 +175,7 @@ l3a_status packed_write(const l3a_model *model, const struct packing *packing, c
     TRY(allocate(context, classes, sizeof *scale, &scale));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     pack_coefficients(model, packing->type, scale, packed);
-    l3a_model_thresholds(model, thresholds);
+    model_thresholds(model, scored_views(&model->options), thresholds);
     TRY(open_source(context, packing, &backbone));
     TRY(allocate_zeroed(context, 3 + (packing->backbone ? checkpoint_count(backbone.checkpoint) : 0), sizeof *sources, &sources));
     sources[count++] = (tensor_source){"weights", small ? TENSOR_I8 : TENSOR_F16, 2, {d, classes}, fill_from_memory, packed};
@@ -295,16 +290,16 @@ done:
 
 static l3a_status load_texts(const safetensors *file, struct scorer *scorer) {
     const char *classes = safetensors_metadata(file, "classes");
-    const size_t prefix = sizeof record_prefix - 1;
+    const size_t prefix = strlen(file_record_prefix);
     l3a_status status = L3A_OK;
     FAIL_IF(!classes || !classes[0], file->context, L3A_ERROR_FORMAT, damaged, "%s: the list of classes is missing",
             file->input.path);
     TRY(text_list_split_lines(file->context, &scorer->classes, classes, strlen(classes)));
     TRY(check_class_names(file->context, &scorer->classes, file->input.path));
-    for (size_t i = 0; i < file->values.count; i++) { /* no key is listed twice */
-        if (strncmp(file->keys.items[i], record_prefix, prefix) == 0) {
-            TRY(add_text(file->context, &scorer->record_keys, &scorer->record_values, file->keys.items[i] + prefix,
-                         file->values.items[i]));
+    for (size_t i = 0; i < file->values.count; i++) {
+        if (strncmp(file->keys.items[i], file_record_prefix, prefix) == 0) {
+            TRY(text_record_set(file->context, &scorer->record_keys, &scorer->record_values, file->keys.items[i] + prefix,
+                                file->values.items[i]));
         }
     }
     for (size_t i = 0; i < file->count; i++) {

@@ -1,4 +1,4 @@
-#include "learn/holds.h"
+#include "learn/model_holds.h"
 
 #include "common/number.h"
 #include "base/text_index.h"
@@ -146,19 +146,20 @@ bool model_holds_some(const l3a_model *model, const char *line) {
     return model_holds(model, line) || find_line(model, line, overlaps) != NULL;
 }
 
-l3a_status model_hold(l3a_model *model, const char *line) {
-    const char *before = l3a_model_record(model, holds_record);
+static l3a_status add_lines(l3a_model *model, const char *lines) {
+    const char *before = model_record(model, holds_record);
     text_builder text = {.context = model->context};
     l3a_status status = L3A_OK;
-    if (!line[0] || model_holds(model, line)) {
-        return L3A_OK;
-    }
-    text_builder_print(&text, "%s%s%s", before ? before : "", before ? "\n" : "", line);
+    text_builder_print(&text, "%s%s%s", before ? before : "", before ? "\n" : "", lines);
     TRY(text.status);
-    TRY(l3a_model_set_record(model, holds_record, text.text));
+    TRY(model_set_record(model, holds_record, text.text));
 done:
     text_builder_free(&text);
     return status;
+}
+
+l3a_status model_hold(l3a_model *model, const char *line) {
+    return !line[0] || model_holds(model, line) ? L3A_OK : add_lines(model, line);
 }
 
 static void drop_record(l3a_model *model) {
@@ -190,7 +191,7 @@ void model_let_go(l3a_model *model, const char *line) {
 
 l3a_status model_let_go_phase(l3a_model *model, const l3a_phase_info *phase) {
     l3a_status status = L3A_OK;
-    const char *text = l3a_model_record(model, holds_record);
+    const char *text = model_record(model, holds_record);
     text_list lines = {0};
     uint64_t names;
     char wanted[DIGITS + 1];
@@ -210,7 +211,7 @@ done:
 
 l3a_status holds_compare(const l3a_model *model, const l3a_model *other) {
     l3a_status status = L3A_OK;
-    const char *text = l3a_model_record(other, holds_record);
+    const char *text = model_record(other, holds_record);
     text_list lines = {0};
     TRY(text_list_split_lines(model->context, &lines, text ? text : "", text ? strlen(text) : 0));
     for (size_t i = 0; i < lines.count; i++) {
@@ -229,16 +230,6 @@ done:
 }
 
 l3a_status holds_merge(l3a_model *model, const l3a_model *other) {
-    l3a_status status = L3A_OK;
-    const char *mine = l3a_model_record(model, holds_record), *theirs = l3a_model_record(other, holds_record);
-    text_builder text = {.context = model->context};
-    if (!theirs) {
-        return L3A_OK;
-    }
-    text_builder_print(&text, "%s%s%s", mine ? mine : "", mine ? "\n" : "", theirs);
-    TRY(text.status);
-    TRY(l3a_model_set_record(model, holds_record, text.text));
-done:
-    text_builder_free(&text);
-    return status;
+    const char *lines = model_record(other, holds_record);
+    return lines ? add_lines(model, lines) : L3A_OK;
 }

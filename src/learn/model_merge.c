@@ -6,11 +6,9 @@
  * that only one of the models has, since v_k = f_k^(-1/2) needs f_k alone. Otherwise each image keeps the weight it had where it
  * was learned, and the result is close to that model, but not the same. γ is not part of the sums: if each model chose its own,
  * the result has that of the first. */
-#include "learn/merge.h"
-
 #include "base/text_index.h"
-#include "learn/change.h"
-#include "learn/holds.h"
+#include "learn/model_change.h"
+#include "learn/model_holds.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,47 +25,6 @@ struct plan {
     bool overlap;
 };
 
-l3a_status model_unite_parts(l3a_model *model) {
-    struct evidence *evidence = model->evidence;
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < evidence->part_count; i++) {
-        for (size_t j = evidence->part_count; j-- > i + 1;) {
-            if (parts_agree(&evidence->parts[i], &evidence->parts[j])) {
-                TRY(part_own(model, &evidence->parts[i]));
-                TRY(part_fold(&evidence->parts[i], &evidence->parts[j]));
-                model_drop_part(model, j);
-            }
-        }
-    }
-done:
-    return status;
-}
-
-bool has_pseudo_labels(const l3a_model *model, size_t first) {
-    bool found = false;
-    for (size_t p = first; p < model->phase_count; p++) {
-        found = found || model->phases[p].pseudo_labels;
-    }
-    return found;
-}
-
-bool is_folded(const l3a_model *model) {
-    bool folded = false;
-    for (size_t i = 0; i < model->evidence->part_count; i++) {
-        folded = folded || model->evidence->parts[i].phases > 1;
-    }
-    return folded && (model->options.alpha < 1 || model->options.lift > 0);
-}
-
-bool has_dropped_classes(const l3a_model *model) {
-    return l3a_model_record(model, "dropped") != NULL;
-}
-
-bool has_chosen_gamma(const l3a_model *model) {
-    const char *gamma = l3a_model_record(model, "gamma");
-    return gamma && strcmp(gamma, "auto") == 0;
-}
-
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
     static const char *const names[] = {"dim",           "seed",        "gamma",   "gamma-from", "precision", "alpha", "lift",
                                         "skip-features", "keep-phases", "weights", "scaling",    "pseudo",    "views"};
@@ -79,15 +36,15 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
         char own[64], others[64];
         model_options_get(&model->options, names[i], own, sizeof own);
         model_options_get(&other->options, names[i], others, sizeof others);
-        const char *mine = l3a_model_record(model, "gamma"), *theirs = l3a_model_record(other, "gamma");
+        const char *mine = model_record(model, "gamma"), *theirs = model_record(other, "gamma");
         const bool chosen = strcmp(names[i], "gamma") == 0 && mine && theirs && strcmp(mine, theirs) == 0;
         FAIL_IF(strcmp(own, others) != 0 && !chosen, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
                 "%s is %s in one model and %s in the other", names[i], own, others);
     }
     const char *mine[PROVENANCE], *theirs[PROVENANCE];
     for (size_t i = 0; i < PROVENANCE; i++) {
-        mine[i] = l3a_model_record(model, provenance[i]);
-        theirs[i] = l3a_model_record(other, provenance[i]);
+        mine[i] = model_record(model, provenance[i]);
+        theirs[i] = model_record(other, provenance[i]);
     }
     const size_t i = provenance_conflict(mine, theirs);
     FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "merge models that learned features made in the same way",
@@ -181,14 +138,8 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
     struct evidence *mine = model->evidence;
     const struct evidence *theirs = other->evidence;
     l3a_status status = L3A_OK;
-    struct part *parts = NULL;
     evidence_changed(mine);
-    TRY(allocate_zeroed(context, mine->part_count + theirs->part_count + 1, sizeof *parts, &parts));
-    if (mine->part_count) {
-        memcpy(parts, mine->parts, mine->part_count * sizeof *parts);
-    }
-    release(context, mine->parts);
-    mine->parts = parts;
+    TRY(extend_array(context, &mine->parts, mine->part_count, mine->part_count + theirs->part_count, sizeof *mine->parts));
     for (size_t i = 0; i < theirs->part_count; i++) {
         TRY(report_progress(context, "merge", i, theirs->part_count));
         if (plan->part[i] == NEW) {
@@ -267,12 +218,9 @@ static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const 
     struct model_columns made = {0};
     text_list classes = {0};
     l3a_phase_info *phases = NULL;
-    TRY(model_columns_create(context, d, all, &made));
+    TRY(model_columns_extend(model, all, &made));
     TRY(allocate_zeroed(context, plan->phases, sizeof *phases, &phases));
-    for (size_t k = 0; k < old; k++) {
-        model_columns_copy(&made, d, all, k, model, k);
-        TRY(text_list_add(context, &classes, model->classes.items[k], strlen(model->classes.items[k])));
-    }
+    TRY(text_list_add_all(context, &classes, &model->classes));
     for (size_t k = 0; k < theirs; k++) {
         const size_t to = plan->place[k];
         made.counts[to] += other->counts[k];
@@ -306,11 +254,11 @@ static l3a_status merge_records(l3a_model *model, const l3a_model *other) {
     l3a_status status = L3A_OK;
     TRY(holds_merge(model, other));
     for (size_t i = 0; i < other->record_keys.count; i++) {
-        if (!l3a_model_record(model, other->record_keys.items[i])) {
-            TRY(l3a_model_set_record(model, other->record_keys.items[i], other->record_values.items[i]));
+        if (!model_record(model, other->record_keys.items[i])) {
+            TRY(model_set_record(model, other->record_keys.items[i], other->record_values.items[i]));
         }
     }
-    TRY(l3a_model_set_record(model, "merged", "yes"));
+    TRY(model_set_record(model, "merged", "yes"));
 done:
     return status;
 }

@@ -4,8 +4,8 @@
  * table's features and labels and one of the classes. The line of a shard goes on with the shard, its extraction, and the number of
  * batches that all shards have together, as in "1f0c2b… 9a7e41… 3/8 5d08f7… 42". Up to version 0.6, there is no number of batches.
  * Settings are not part of it: with other settings, the images would count twice as well. */
-#ifndef L3A_HOLDS_H
-#define L3A_HOLDS_H
+#ifndef L3A_MODEL_HOLDS_H
+#define L3A_MODEL_HOLDS_H
 
 #include "data/features.h"
 #include "learn/model.h"

@@ -14,8 +14,8 @@
  * Rounding. In float16 the scale of a column is a power of two that puts its largest coefficient between 2^14 and 2^15, so that
  * coefficients up to 2^28 times smaller keep 11 bits. The score of a row x changes by at most Σ |x_i| (2^-11 |w_i| + scale 2^-25).
  * In int8 the scale is the largest coefficient divided by 127, and a score changes by at most scale/2 Σ |x_i|. */
-#ifndef L3A_PACKED_H
-#define L3A_PACKED_H
+#ifndef L3A_FILE_PACKED_H
+#define L3A_FILE_PACKED_H
 
 #include "format/safetensors.h"
 #include "learn/scorer.h"

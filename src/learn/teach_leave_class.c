@@ -1,7 +1,7 @@
 /* What a model that was never taught a class makes of the images that show it. They stand for what nobody has told it about yet.
  *
  * The images G that show class j leave together, and the class with them; γ and λ stay. With their rows X, the weights Ω in the
- * system of class l, its labels y, and as in leave_out.c,
+ * system of class l, its labels y, and as in teach_leave_out.c,
  *
  *   H = Ω^½ X M_l⁻¹ Xᵀ Ω^½     s = Ω^½ X w_l     t = Ω^½ y     w_l without G = w_l + M_l⁻¹ Xᵀ Ω^½ ((I - H)⁻¹ (s - H t) - t)
  *
@@ -12,8 +12,8 @@
  * (docs/teaching.md). Only classes with at most SCORE_ROWS rows are left out, so that H is no larger than a block of rows; and, in
  * an order that depends on the seed, only as many as the limits below allow. */
 #include "base/random.h"
-#include "learn/leave_out.h"
-#include "learn/merge.h"
+#include "learn/model_columns.h"
+#include "learn/teach_leave_out.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void shuffle(uint64_t seed, size_t *items, size_t count) {
 /* W of the model, without the lift. */
 static void copy_plain(const l3a_model *model, double *plain) {
     const size_t classes = model->classes.count;
-    const double lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+    const double lift = model_lift(model);
     for (size_t i = 0; i < model_dim(model); i++) {
         double sum = 0;
         for (size_t k = 0; k < classes; k++) {
@@ -210,7 +210,7 @@ static void make_columns(const struct absences *absences, const struct absence *
     const struct taught_rows *rows = &absences->rows;
     const l3a_model *model = rows->model;
     const size_t d = model_dim(model), classes = model->classes.count, n = absence->count * rows->each;
-    const double lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+    const double lift = model_lift(model);
     memcpy(columns->coefficients, absence->coefficients, d * classes * sizeof *columns->coefficients);
     memcpy(columns->cross, model->evidence->cross, d * classes * sizeof *columns->cross);
     memcpy(columns->counts, model->counts, classes * sizeof *columns->counts);
@@ -297,7 +297,7 @@ l3a_status l3a_model_leave_out_classes(l3a_model *model, l3a_features *features,
     const size_t classes = model->classes.count;
     double *thresholds = NULL;
     TRY(check_state(model, false));
-    TRY(l3a_model_accepts(model, features));
+    TRY(model_accepts(model, features));
     TRY(taught_rows_open(&absences.rows));
     TRY(prepare(&absences));
     TRY(model_columns_create(context, model_dim(model), classes, &columns));

@@ -1,4 +1,4 @@
-#include "learn/views.h"
+#include "learn/view_rows.h"
 
 #include "base/threads.h"
 

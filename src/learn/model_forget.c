@@ -9,74 +9,12 @@
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
 #include "common/closest.h"
 #include "base/text_index.h"
-#include "learn/change.h"
-#include "learn/holds.h"
-#include "learn/merge.h"
+#include "learn/model_change.h"
+#include "learn/model_holds.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes, struct model_columns *columns) {
-    l3a_status status = L3A_OK;
-    TRY(allocate_zeroed(context, classes, sizeof *columns->counts, &columns->counts));
-    TRY(allocate_zeroed(context, classes, sizeof *columns->label_weight, &columns->label_weight));
-    TRY(allocate_zeroed(context, classes, sizeof *columns->class_weight, &columns->class_weight));
-    TRY(allocate_zeroed(context, dim, classes * sizeof *columns->cross, &columns->cross));
-    TRY(allocate_zeroed(context, dim, classes * sizeof *columns->coefficients, &columns->coefficients));
-done:
-    return status;
-}
-
-void model_columns_copy(const struct model_columns *columns, size_t dim, size_t classes, size_t to, const l3a_model *model,
-                        size_t from) {
-    const size_t old = model->classes.count;
-    columns->counts[to] = model->counts[from];
-    columns->label_weight[to] = model->label_weight[from];
-    columns->class_weight[to] = model->class_weight[from];
-    for (size_t i = 0; i < dim; i++) {
-        columns->cross[i * classes + to] = model->evidence->cross[i * old + from];
-        columns->coefficients[i * classes + to] = model->coefficients[i * old + from];
-    }
-}
-
-void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
-    const struct model_columns before = {model->counts, model->label_weight, model->class_weight, model->evidence->cross,
-                                         model->coefficients};
-    model->counts = columns->counts;
-    model->label_weight = columns->label_weight;
-    model->class_weight = columns->class_weight;
-    model->evidence->cross = columns->cross;
-    model->coefficients = columns->coefficients;
-    *columns = before;
-    if (model->change && !model->change->has_columns) {
-        model->change->columns = before;
-        model->change->has_columns = true;
-        *columns = (struct model_columns){0};
-    }
-}
-
-void model_columns_free(l3a_context *context, struct model_columns *columns) {
-    release(context, columns->counts);
-    release(context, columns->label_weight);
-    release(context, columns->class_weight);
-    release(context, columns->cross);
-    release(context, columns->coefficients);
-    *columns = (struct model_columns){0};
-}
-
-l3a_status model_settle(l3a_model *model, bool solve) {
-    l3a_status status = L3A_OK;
-    if (solve) {
-        TRY(report_progress(model->context, "solve", 0, 1));
-        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
-    }
-    TRY(report_progress(model->context, "solve", 1, 1));
-    model_changed(model);
-    model->state = MODEL_READY;
-done:
-    return status;
-}
 
 /* How many of the classes [first, last) are removed. */
 static size_t gone_among(const bool *gone, size_t first, size_t last) {
@@ -107,14 +45,6 @@ static bool goes_whole(const l3a_model *model, size_t index, const bool *gone) {
         i++;
     }
     return i == part->judged_count;
-}
-
-void model_drop_part(l3a_model *model, size_t index) {
-    struct evidence *evidence = model->evidence;
-    evidence_changed(evidence);
-    model_free_part(model, &evidence->parts[index]);
-    evidence->part_count--;
-    memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
 }
 
 /* Takes the classes in `gone` out of a judged set, and renumbers the others. */
@@ -180,7 +110,7 @@ done:
 /* Whether the rest of the model would be the same without this phase. */
 static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
     const struct model_options *options = &model->options;
-    bool followed = l3a_model_record(model, "merged") != NULL;
+    bool followed = model_record(model, "merged") != NULL;
     for (size_t p = phase + 1; p < model->phase_count; p++) {
         followed = followed ||
                    gone_among(gone, model->phases[p].first, model->phases[p].last) < model->phases[p].last - model->phases[p].first;
@@ -209,7 +139,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
     }
     model->state = MODEL_BROKEN;
     if (dropped) {
-        TRY(l3a_model_set_record(model, "dropped", "yes"));
+        TRY(model_set_record(model, "dropped", "yes"));
     }
     for (size_t p = 0; p < model->phase_count; p++) {
         const l3a_phase_info *phase = &model->phases[p];
@@ -492,7 +422,7 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     uint64_t count = 0, fewest = UINT64_MAX;
     TRY(check_state(model, false));
     TRY(check_own_sums(model));
-    TRY(l3a_model_accepts(model, features));
+    TRY(model_accepts(model, features));
     FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
             features->path);
     TRY(allocate_zeroed(context, phases + 1, sizeof *removals, &removals));

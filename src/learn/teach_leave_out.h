@@ -1,9 +1,10 @@
 /* The rows of taught images, for what a model would be without some of them. */
-#ifndef L3A_LEAVE_OUT_H
-#define L3A_LEAVE_OUT_H
+#ifndef L3A_TEACH_LEAVE_OUT_H
+#define L3A_TEACH_LEAVE_OUT_H
 
 #include "data/features.h"
 #include "learn/model.h"
+#include "learn/part_systems.h"
 
 struct taught_rows {
     l3a_model *model;

@@ -12,8 +12,8 @@
  * differences are collected until there are enough for an efficient product, those with a larger weight apart from those with a
  * smaller one. A chain costs n d² for n rows, n_v d² for the n_v ≤ n rows on which v disagrees with its neighbour,
  * and one solve per model. */
-#ifndef L3A_GROUP_H
-#define L3A_GROUP_H
+#ifndef L3A_MODEL_GROUP_H
+#define L3A_MODEL_GROUP_H
 
 #include "learn/model.h"
 

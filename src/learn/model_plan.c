@@ -1,10 +1,9 @@
-/* Plans: the memory and the operations that a model will need. Sizes come from the lists that allocate (struct array) and from the
- * back end, so a plan cannot differ from what happens. */
-#include "learn/model.h"
+#include "learn/model_plan.h"
 
 #include "base/machine.h"
 #include "base/plugin.h"
 #include "base/sized.h"
+#include "learn/model.h"
 
 #include <inttypes.h>
 
@@ -72,7 +71,7 @@ static uint64_t learning_bytes(enum place place, l3a_context *context, const str
                                .capacity = block * view_rows((size_t)options->views),
                                .columns = phase->all,
                                .recursive = recursive};
-    struct phase none;
+    struct phase_block none;
     struct array list[BLOCK_ARRAYS];
     list_block(&none, options, block, width, phase->old, phase->all, list);
     return processor_bytes(place, arrays_bytes(list, BLOCK_ARRAYS)) + layer.algebra->block_bytes(place, &rows);
@@ -82,7 +81,7 @@ static uint64_t learning_bytes(enum place place, l3a_context *context, const str
  * the trials of gamma on it. */
 static uint64_t ending_bytes(const l3a_context *context, const struct model_options *options, size_t width,
                              const struct phase_size *phase) {
-    const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
+    const bool chooses = chooses_gamma(options);
     const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0,
                    trials = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0,
                    sharing =
@@ -99,7 +98,7 @@ uint64_t phase_memory(enum place place, l3a_context *context, const struct model
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
     const uint64_t triangle = scatter_bytes(place, context, options, width), most = options->keep_phases;
     const uint64_t after = phase->parts + apart, folded = most && after > most ? most : after;
-    struct phase none;
+    struct model_columns none;
     struct array columns[COLUMN_ARRAYS];
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(place, context, options, width, phase->old, recursive ? 0 : phase->all) +

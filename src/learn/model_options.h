@@ -1,6 +1,6 @@
 /* The settings of a model. */
-#ifndef L3A_OPTIONS_H
-#define L3A_OPTIONS_H
+#ifndef L3A_MODEL_OPTIONS_H
+#define L3A_MODEL_OPTIONS_H
 
 #include "base/context.h"
 
@@ -17,7 +17,7 @@ typedef enum l3a_thresholds {
     L3A_THRESHOLDS_PER_CLASS,
     L3A_THRESHOLDS_TAUGHT
 } l3a_thresholds;
-/* With views: the score of an image that gives it pseudo-labels (learn/views.h). */
+/* With views: the score of an image that gives it pseudo-labels (learn/view_rows.h). */
 typedef enum l3a_pseudo_from { L3A_PSEUDO_FROM_WHOLE, L3A_PSEUDO_FROM_MEAN, L3A_PSEUDO_FROM_COMBINED } l3a_pseudo_from;
 typedef enum l3a_gamma_from { L3A_GAMMA_FROM_IMAGES, L3A_GAMMA_FROM_SUMS } l3a_gamma_from;
 
@@ -86,6 +86,11 @@ static inline size_t scored_views(const struct model_options *options) {
 /* Whether a model with these settings keeps the sums of phases apart. */
 static inline bool keeps_phases(const struct model_options *options) {
     return options->alpha < 1 || options->keep_phases;
+}
+
+/* Whether gamma is chosen from the images of a phase (phase_gamma.h). */
+static inline bool chooses_gamma(const struct model_options *options) {
+    return options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
 }
 
 /* Numbers in a learned row: the outputs of the random layer, and the features if they skip it. */

@@ -8,10 +8,10 @@
  *   sums      of a model without parts: the recursion has a copy in the second half; anything else copies the triangle
  *
  * What is derived, such as the sum of the parts, is computed again after a failure. A change within a change belongs to it. */
-#ifndef L3A_CHANGE_H
-#define L3A_CHANGE_H
+#ifndef L3A_MODEL_CHANGE_H
+#define L3A_MODEL_CHANGE_H
 
-#include "learn/merge.h"
+#include "learn/model.h"
 
 struct change {
     l3a_model *model; /* NULL: part of another change, which decides */
@@ -34,12 +34,28 @@ l3a_status change_end(struct change *change, l3a_status status);
 /* Within a change: */
 /* Gives a part sums of its own. */
 l3a_status part_own(l3a_model *model, struct part *part);
-/* Frees sums, or a part, unless the change has the sums. Also outside of changes. */
+/* Frees sums, unless the change has them. Also outside of changes. */
 void model_free_sums(const l3a_model *model, struct scatter *sums);
-void model_free_part(const l3a_model *model, struct part *part);
 /* Gives the model columns of its own. */
 l3a_status model_own_columns(l3a_model *model);
 /* Keeps the first half of the sums. recursion: the second half may hold it, because nothing else will. */
 l3a_status change_keep_sums(l3a_model *model, bool recursion);
+
+/* What teaching, merging and forgetting share: steps of a change, and whether its result is exact. */
+/* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
+l3a_status model_drop_classes(l3a_model *model, const bool *gone);
+void model_drop_part(l3a_model *model, size_t index);
+/* Adds up parts that judge the same classes. */
+l3a_status model_unite_parts(l3a_model *model);
+/* While there are more parts than the setting `keep-phases` allows, folds the oldest part into the one after it. */
+l3a_status model_fold(l3a_model *model);
+/* Whether phases from `first` on gave pseudo-labels. */
+bool has_pseudo_labels(const l3a_model *model, size_t first);
+/* Whether phases were folded together in a model whose solution depends on that. */
+bool is_folded(const l3a_model *model);
+/* Whether classes were forgotten whose images are still in the sums. */
+bool has_dropped_classes(const l3a_model *model);
+/* Whether gamma was chosen from the images of the first phase. */
+bool has_chosen_gamma(const l3a_model *model);
 
 #endif

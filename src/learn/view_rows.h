@@ -12,12 +12,12 @@
  * An object that is small in the whole picture is large in one of the crops, and that crop has the highest score for its class.
  * Dividing by 1 + λ keeps the scale of scores, so thresholds mean the same with and without views. Everything that is a sum over
  * images stays one, so merging, forgetting and teaching are as exact as without views. Without views V = 1, and s = s_0. */
-#ifndef L3A_LEARN_VIEWS_H
-#define L3A_LEARN_VIEWS_H
+#ifndef L3A_VIEW_ROWS_H
+#define L3A_VIEW_ROWS_H
 
 #include "base/matrix.h"
 #include "base/views.h"
-#include "learn/options.h"
+#include "learn/model_options.h"
 
 #define VIEW_SHARE 2.0 /* λ */
 

@@ -2,7 +2,7 @@
  * That is exact if no image was judged for both. If images were, those that show both count twice, because the sums do not tell
  * which they are. */
 #include "common/closest.h"
-#include "learn/change.h"
+#include "learn/model_change.h"
 
 #include <string.h>
 

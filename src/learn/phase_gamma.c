@@ -1,4 +1,4 @@
-#include "learn/gamma.h"
+#include "learn/phase_gamma.h"
 
 #include "base/memory.h"
 

@@ -1,15 +1,6 @@
-#include "learn/change.h"
+#include "learn/model_change.h"
 
 #include <string.h>
-
-static l3a_status copy_list(l3a_context *context, const text_list *from, text_list *to) {
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < from->count; i++) {
-        TRY(text_list_add(context, to, from->items[i], strlen(from->items[i])));
-    }
-done:
-    return status;
-}
 
 /* Whether one of the parts has these sums. Sums of 0 rows hold nothing. */
 static bool has_sums(const struct part *parts, size_t count, const struct scatter *sums) {
@@ -32,7 +23,8 @@ void model_free_sums(const l3a_model *model, struct scatter *sums) {
     scatter_free(sums);
 }
 
-void model_free_part(const l3a_model *model, struct part *part) {
+/* The same for a part. */
+static void free_part(const l3a_model *model, struct part *part) {
     if (is_shared(model, &part->sums)) {
         part->sums.held = NULL;
     }
@@ -54,14 +46,10 @@ done:
 }
 
 l3a_status model_own_columns(l3a_model *model) {
-    const size_t classes = model->classes.count, d = model_dim(model);
     struct model_columns made = {0};
     l3a_status status = L3A_OK;
     if (!model->change->has_columns) {
-        TRY(model_columns_create(model->context, d, classes, &made));
-        for (size_t k = 0; k < classes; k++) {
-            model_columns_copy(&made, d, classes, k, model, k);
-        }
+        TRY(model_columns_extend(model, model->classes.count, &made));
         model_columns_adopt(model, &made);
     }
 done:
@@ -154,9 +142,9 @@ l3a_status change_begin(l3a_model *model, struct change *change) {
     }
     change->model = model;
     change->options = model->options;
-    TRY(copy_list(context, &model->classes, &change->classes));
-    TRY(copy_list(context, &model->record_keys, &change->record_keys));
-    TRY(copy_list(context, &model->record_values, &change->record_values));
+    TRY(text_list_add_all(context, &change->classes, &model->classes));
+    TRY(text_list_add_all(context, &change->record_keys, &model->record_keys));
+    TRY(text_list_add_all(context, &change->record_values, &model->record_values));
     TRY(allocate(context, model->phase_count, sizeof *change->phases, &change->phases));
     if (model->phase_count) {
         memcpy(change->phases, model->phases, model->phase_count * sizeof *change->phases);
@@ -181,7 +169,7 @@ static void swap_lists(text_list *left, text_list *right) {
 static void restore_parts(struct change *change) {
     struct evidence *evidence = change->model->evidence;
     for (size_t i = 0; i < evidence->part_count; i++) {
-        model_free_part(change->model, &evidence->parts[i]);
+        free_part(change->model, &evidence->parts[i]);
     }
     release(change->model->context, evidence->parts);
     evidence->parts = change->parts;
@@ -231,4 +219,67 @@ l3a_status change_end(struct change *change, l3a_status status) {
         change_free(change);
     }
     return status;
+}
+
+void model_drop_part(l3a_model *model, size_t index) {
+    struct evidence *evidence = model->evidence;
+    evidence_changed(evidence);
+    free_part(model, &evidence->parts[index]);
+    evidence->part_count--;
+    memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
+}
+
+l3a_status model_unite_parts(l3a_model *model) {
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        for (size_t j = evidence->part_count; j-- > i + 1;) {
+            if (parts_agree(&evidence->parts[i], &evidence->parts[j])) {
+                TRY(part_own(model, &evidence->parts[i]));
+                TRY(part_fold(&evidence->parts[i], &evidence->parts[j]));
+                model_drop_part(model, j);
+            }
+        }
+    }
+done:
+    return status;
+}
+
+l3a_status model_fold(l3a_model *model) {
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    while (model->options.keep_phases && evidence->part_count > model->options.keep_phases) {
+        evidence_changed(evidence);
+        TRY(part_own(model, &evidence->parts[1]));
+        TRY(part_fold(&evidence->parts[1], &evidence->parts[0]));
+        free_part(model, &evidence->parts[0]);
+        memmove(evidence->parts, evidence->parts + 1, --evidence->part_count * sizeof *evidence->parts);
+    }
+done:
+    return status;
+}
+
+bool has_pseudo_labels(const l3a_model *model, size_t first) {
+    bool found = false;
+    for (size_t p = first; p < model->phase_count; p++) {
+        found = found || model->phases[p].pseudo_labels;
+    }
+    return found;
+}
+
+bool is_folded(const l3a_model *model) {
+    bool folded = false;
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        folded = folded || model->evidence->parts[i].phases > 1;
+    }
+    return folded && (model->options.alpha < 1 || model->options.lift > 0);
+}
+
+bool has_dropped_classes(const l3a_model *model) {
+    return model_record(model, "dropped") != NULL;
+}
+
+bool has_chosen_gamma(const l3a_model *model) {
+    const char *gamma = model_record(model, "gamma");
+    return gamma && strcmp(gamma, "auto") == 0;
 }
