@@ -60,7 +60,7 @@ static int read_with_l3a(const char *folder, const char *split) {
     }
     snprintf(name, sizeof name, "coco:%s", folder);
     const double start = now();
-    if (l3a_dataset_open(context, name, split, &dataset) != L3A_OK) {
+    if (l3a_dataset_open(context, name, split, NULL, &dataset) != L3A_OK) {
         fprintf(stderr, "%s\n", l3a_error_text(context));
         l3a_context_free(context);
         return 1;

@@ -58,7 +58,7 @@ static void make_model(struct bench *bench, const char *dim) {
     check(bench, l3a_options_create(bench->context, &options));
     check(bench, l3a_options_set(bench->context, options, "dim", dim));
     check(bench, l3a_model_create(bench->context, WIDTH, options, &bench->model));
-    check(bench, l3a_features_wrap(bench->context, values, labels, ROWS, WIDTH, names, CLASSES, &table));
+    check(bench, l3a_features_wrap(bench->context, values, labels, ROWS, 1, WIDTH, names, CLASSES, &table));
     check(bench, l3a_model_learn(bench->model, table, names, CLASSES));
     l3a_features_free(table);
     l3a_options_free(options);

@@ -72,7 +72,8 @@ static void learn_phases(struct bench *bench, l3a_model *model) {
             }
         }
         l3a_features *table = NULL;
-        check(bench, l3a_features_wrap(bench->context, values, labels, count, bench->width, bench->names, bench->classes, &table));
+        check(bench,
+              l3a_features_wrap(bench->context, values, labels, count, 1, bench->width, bench->names, bench->classes, &table));
         check(bench, l3a_model_learn(model, table, bench->names + first, last - first));
         l3a_features_free(table);
     }
@@ -99,7 +100,7 @@ static double teach(struct bench *bench, l3a_model *model, size_t *at, size_t co
     l3a_teach_report report = {.size = sizeof report};
     *at -= count;
     check(bench, l3a_features_wrap(bench->context, bench->values + *at * bench->width, bench->labels + *at * bench->classes, count,
-                                   bench->width, bench->names, bench->classes, &table));
+                                   1, bench->width, bench->names, bench->classes, &table));
     const double start = seconds();
     check(bench, l3a_model_teach(model, table, &report));
     const double taken = seconds() - start;
@@ -233,7 +234,7 @@ static void judge(size_t classes, size_t class, size_t first, size_t last, int8_
 static double teach_rows(struct bench *bench, l3a_model *model, const float *values, const int8_t *labels, size_t rows) {
     l3a_features *table = NULL;
     l3a_teach_report report = {.size = sizeof report};
-    check(bench, l3a_features_wrap(bench->context, values, labels, rows, SET_WIDTH, bench->names, bench->classes, &table));
+    check(bench, l3a_features_wrap(bench->context, values, labels, rows, 1, SET_WIDTH, bench->names, bench->classes, &table));
     const double start = seconds();
     check(bench, l3a_model_teach(model, table, &report));
     const double taken = seconds() - start;

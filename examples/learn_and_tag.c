@@ -22,7 +22,7 @@ static l3a_features *extract(l3a_context *context, const char *data, const char 
     l3a_dataset *dataset = NULL;
     l3a_backbone *backbone = NULL;
     l3a_features *table = NULL;
-    check(context, l3a_dataset_open(context, data, NULL, &dataset));
+    check(context, l3a_dataset_open(context, data, NULL, NULL, &dataset));
     check(context, l3a_backbone_open(context, checkpoint, NULL, &backbone));
     check(context, l3a_extract(context, backbone, dataset, NULL, path, NULL));
     check(context, l3a_features_open(context, path, &table));

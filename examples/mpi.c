@@ -67,13 +67,13 @@ int main(int count, char **texts) {
     check(NULL, l3a_context_create(&options, &context));
 
     make_rows(features, labels);
-    check(context, l3a_features_wrap(context, features, labels, ROWS, WIDTH, classes, CLASSES, &table));
+    check(context, l3a_features_wrap(context, features, labels, ROWS, 1, WIDTH, classes, CLASSES, &table));
     check(context, l3a_options_create(context, &settings));
     check(context, l3a_options_set_integer(context, settings, "dim", 64));
     check(context, l3a_model_create(context, WIDTH, settings, &model));
     check(context, l3a_model_learn(model, table, classes, 1));
     check(context, l3a_model_learn(model, table, classes + 1, 1));
-    check(context, l3a_model_evaluate(model, table, &metrics, NULL));
+    check(context, l3a_model_evaluate(model, table, NULL, &metrics, NULL));
     if (process == 0) {
         printf("%zu images, mAP %.2f\n", metrics.images, metrics.mean_ap);
     }

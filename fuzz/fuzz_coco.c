@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     l3a_dataset *dataset = NULL;
     files.list = list_annotations;
     context->files = &files;
-    if (l3a_dataset_open(context, "coco:folder", "train", &dataset) == L3A_OK) {
+    if (l3a_dataset_open(context, "coco:folder", "train", NULL, &dataset) == L3A_OK) {
         check_set(dataset);
     }
     l3a_dataset_free(dataset);

@@ -44,7 +44,7 @@ static void use_table(const uint8_t *bytes, size_t count) {
                 must(l3a_features_use_views(features, before) == L3A_OK);
             }
         }
-        if (values && l3a_features_save(features, "saved.safetensors") == L3A_OK) {
+        if (values && l3a_features_save(features, NULL, "saved.safetensors") == L3A_OK) {
             check_copy(context, features, values);
         }
         free(values);

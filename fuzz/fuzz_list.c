@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     l3a_context *context = context_over(bytes, count);
     l3a_dataset *dataset = NULL;
     char splits[256], *rest = splits;
-    if (l3a_dataset_open(context, "list:folder/input.csv", NULL, &dataset) == L3A_OK) {
+    if (l3a_dataset_open(context, "list:folder/input.csv", NULL, NULL, &dataset) == L3A_OK) {
         check_set(dataset);
         l3a_dataset_free(dataset);
     }
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
         strlen(splits) + 1 < sizeof splits) {
         for (const char *split; (split = strsep(&rest, " "));) {
             dataset = NULL;
-            const l3a_status status = l3a_dataset_open(context, "list:folder/input.csv", split, &dataset);
+            const l3a_status status = l3a_dataset_open(context, "list:folder/input.csv", split, NULL, &dataset);
             must(status != L3A_ERROR_NOT_FOUND || !split[0]);
             if (status == L3A_OK) {
                 check_set(dataset);

@@ -17,7 +17,7 @@ static l3a_features *make_table(l3a_context *context, size_t width, const char *
     for (size_t i = 0; i < ROWS * count; i++) {
         labels[i] = i * 5 % 3 == 0;
     }
-    must(l3a_features_wrap(context, values, labels, ROWS, width, classes, count, &features) == L3A_OK);
+    must(l3a_features_wrap(context, values, labels, ROWS, 1, width, classes, count, &features) == L3A_OK);
     return features;
 }
 
@@ -50,7 +50,7 @@ static void learn(l3a_context *context, l3a_model *model) {
     double precisions[CLASSES + 2];
     if (l3a_model_learn(model, features, classes, 2) == L3A_OK) {
         score(model);
-        l3a_model_evaluate(model, features, &metrics, precisions);
+        l3a_model_evaluate(model, features, NULL, &metrics, precisions);
         save_and_load(context, model);
     }
     l3a_features_free(features);

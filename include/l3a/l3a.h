@@ -540,27 +540,23 @@ L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, 
  * names_path is a text file with one class name per line; NULL: "class 0", "class 1", … */
 L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
                                             const char *names_path, l3a_features **features);
-/* Wraps values [rows x width] and labels [rows x class_count] in the caller's memory, which must outlive the table. Class names are
- * copied. classes and labels may be NULL if class_count is 0. */
-L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
-                                        const char *const *classes, size_t class_count, l3a_features **features);
-/* The same with views: values [rows x l3a_view_rows(views) x width]. Since 0.4. */
-L3A_PUBLIC l3a_status l3a_features_wrap_views(l3a_context *context, const float *values, const int8_t *labels, size_t rows,
-                                              size_t views, size_t width, const char *const *classes, size_t class_count,
-                                              l3a_features **features);
+/* Wraps values [rows x l3a_view_rows(views) x width] and labels [rows x class_count] in the caller's memory, which must outlive the
+ * table. views: 1, 5, 9 or 14. Class names are copied. classes and labels may be NULL if class_count is 0. Before 0.10, views was
+ * only an argument of l3a_features_wrap_views(). */
+L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t views,
+                                        size_t width, const char *const *classes, size_t class_count, l3a_features **features);
 /* Uses only some of a table's views from now on: 1 of any, or 5 or 9 of 14. What the table does not have is L3A_ERROR_MISMATCH.
  * Since 0.4. */
 L3A_PUBLIC l3a_status l3a_features_use_views(l3a_features *features, size_t views);
-/* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
-L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
 
 typedef struct l3a_save_options {
     size_t size;   /* sizeof the struct */
     uint64_t half; /* 1: features as float16, where a number above 65504 is L3A_ERROR_DATA; 0: float32 */
 } l3a_save_options;
 
-/* The same with options; NULL: the defaults. Since 0.7. */
-L3A_PUBLIC l3a_status l3a_features_save_with(l3a_features *features, const l3a_save_options *options, const char *path);
+/* Writes a feature file atomically: whatever happens, the path holds the complete new file or what it held before. NULL options:
+ * the defaults. Before 0.10, the options were those of l3a_features_save_with(). */
+L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const l3a_save_options *options, const char *path);
 /* Joins the rows of feature files in a new one, whose number of rows is stored in *rows. If the files are shards of an extraction
  * (l3a_extract_options), all of them must be there, in any order, and the new file has the bytes that one process would have
  * written on the same kind of machine. Otherwise their rows are joined in the order given; classes, width, views and type must be
@@ -652,19 +648,18 @@ L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, 
 /* Computes scores [rows x classes of the model] for features [rows x width]; of a model with the setting `views` above 1, for
  * [rows x l3a_view_rows(views) x width]. If the setting `score-views` is not 0, it is what counts here. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
-/* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
- * average_precision gets one number per class of the model; NULL: not wanted. */
-L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision);
 
 typedef struct l3a_evaluate_options {
     size_t size;    /* sizeof the struct */
     int all_images; /* 1: measure on all rows, also on those that show none of the model's classes; 0: leave these out */
 } l3a_evaluate_options;
 
-/* The same with options; NULL: the defaults. A tag on an image that shows none of the classes is wrong, so precision and AP are
- * lower on all images, and closer to what a person sees who tags any pictures. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
-                                              l3a_metrics *metrics, double *average_precision);
+/* Computes the metrics on the rows that show at least one of the model's classes, or on all: a tag on an image that shows none of
+ * the classes is wrong, so precision and AP are lower on all images, and closer to what a person sees who tags any pictures. The
+ * table must have all of these classes. average_precision gets one number per class of the model; NULL: not wanted. NULL options:
+ * the defaults. Before 0.10, the options were those of l3a_model_evaluate_with(). */
+L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
+                                         l3a_metrics *metrics, double *average_precision);
 /* Says whether the model can learn from the table: L3A_OK, or L3A_ERROR_MISMATCH if the width or the views differ, or a record of
  * how the features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
@@ -925,11 +920,10 @@ typedef struct l3a_dataset_options {
 
 /* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list or folder
  * without splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened, except by
- * "folders:", which looks at their first bytes, and compares those of the same size. */
-L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset);
-/* The same with options; NULL: the defaults. */
-L3A_PUBLIC l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split,
-                                            const l3a_dataset_options *options, l3a_dataset **dataset);
+ * "folders:", which looks at their first bytes, and compares those of the same size. NULL options: the defaults. Before 0.10, the
+ * options were those of l3a_dataset_open_with(). */
+L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split,
+                                       const l3a_dataset_options *options, l3a_dataset **dataset);
 /* Writes the names of the splits, separated by spaces and cut to capacity. */
 L3A_PUBLIC l3a_status l3a_dataset_splits(l3a_context *context, const char *name, char *text, size_t capacity);
 L3A_PUBLIC void l3a_dataset_free(l3a_dataset *dataset);
@@ -1106,12 +1100,6 @@ L3A_PUBLIC int l3a_tagger_takes_features(l3a_tagger *tagger);
  * scored as if they had not been taught; NULL: not wanted. Sends progress events, which can cancel. Since 0.9. */
 L3A_PUBLIC l3a_status l3a_history_foresee(const l3a_history *history, const double *background, size_t count, double *precision,
                                           double *recall, uint64_t *shown, uint64_t *judged, uint64_t *confusions);
-/* The same if half of the pictures show none of the classes. Before 0.9, precision was that of the taught pictures alone. */
-L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
-                                         uint64_t *judged);
-/* The same with confusions. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
-                                         uint64_t *judged, uint64_t *confusions);
 /* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a
  * context of its own, another thread can then ask it, while this one teaches and saves the same model. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);

@@ -130,7 +130,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
             raise problem(f"Found input variables with inconsistent numbers of samples: {[len(rows), len(labels.matrix)]}")
         names = text_array(encode(_name(c)) for c in labels.classes)
         views = rows.shape[1] - 1 if rows.ndim == 3 else 1
-        table = context.make("l3a_features_free", "l3a_features_wrap_views", rows.ctypes.data, labels.matrix.ctypes.data, len(rows),
+        table = context.make("l3a_features_free", "l3a_features_wrap", rows.ctypes.data, labels.matrix.ctypes.data, len(rows),
                              views, rows.shape[-1], names, len(labels.classes), kept=(rows, labels.matrix))
         return _Table(table, labels, rows.shape[-1])
 
@@ -292,7 +292,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
             table = self._open(context, X, Y, self._columns(Y, classes))
             found, options = sized(l3a_metrics), sized(l3a_evaluate_options, all_images=int(all_images))
             precision = (ctypes.c_double * library.l3a_model_class_count(model.handle))()
-            context.call("l3a_model_evaluate_with", model.handle, table.handle.handle, ctypes.byref(options), ctypes.byref(found),
+            context.call("l3a_model_evaluate", model.handle, table.handle.handle, ctypes.byref(options), ctypes.byref(found),
                          precision)
         values = {name: getattr(found, name) for name in Metrics._fields[:-1]}
         return Metrics(average_precision=dict(zip(self.classes_.tolist(), precision)), **values)

@@ -132,7 +132,7 @@ def _wrap(context: Context, given: Tuple[Any, Any], classes: Optional[Sequence[A
     unnamed = classes is None and labels.classes == list(range(len(labels.classes))) and not labels.single
     names = [f"class {k}" if unnamed else str(k) for k in labels.classes]
     views = rows.shape[1] - 1 if rows.ndim == 3 and rows.shape[1] > 1 else 1
-    table = context.make("l3a_features_free", "l3a_features_wrap_views", rows.ctypes.data, labels.matrix.ctypes.data, len(rows),
+    table = context.make("l3a_features_free", "l3a_features_wrap", rows.ctypes.data, labels.matrix.ctypes.data, len(rows),
                          views, rows.shape[-1], text_array(encode(name) for name in names), len(names), kept=(rows, labels.matrix))
     return _Opened(table, None, names)
 

@@ -281,7 +281,7 @@ class _Intake:
                                  path_bytes(names))
         _describe(context, table, records, self.names)
         try:
-            context.call("l3a_features_save_with", table.handle, ctypes.byref(sized(l3a_save_options, half=int(self.half))),
+            context.call("l3a_features_save", table.handle, ctypes.byref(sized(l3a_save_options, half=int(self.half))),
                          path_bytes(self.path))
         except Error as error:  # which may name the temporary file
             raise make_error(error.status, error.text.replace(self.file.name, os.fsdecode(self.path)), error.hint) from None

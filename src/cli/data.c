@@ -481,10 +481,10 @@ int data_command(struct arguments *arguments) {
     l3a_status status = l3a_dataset_splits(context, about.name, splits, sizeof splits);
     if (status == L3A_OK) {
         choose_splits(&about, splits, argument(arguments, "split"));
-        status = l3a_dataset_open_with(context, about.name, about.train_split, &options, &about.train);
+        status = l3a_dataset_open(context, about.name, about.train_split, &options, &about.train);
     }
     if (status == L3A_OK && about.test_split) {
-        status = l3a_dataset_open_with(context, about.name, about.test_split, &options, &about.test);
+        status = l3a_dataset_open(context, about.name, about.test_split, &options, &about.test);
     }
     int code;
     if (status != L3A_OK) {

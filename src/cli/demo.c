@@ -41,7 +41,7 @@ static l3a_status see(const struct demo *demo, const char *pictures, const char 
     char data[PATH], name[PATH + 8], path[PATH];
     l3a_dataset *dataset = NULL;
     snprintf(name, sizeof name, "voc:%s", in_folder(demo, pictures, data));
-    l3a_status status = l3a_dataset_open(demo->context, name, split, &dataset);
+    l3a_status status = l3a_dataset_open(demo->context, name, split, NULL, &dataset);
     if (status == L3A_OK) {
         status = l3a_extract(demo->context, demo->backbone, dataset, NULL, in_folder(demo, features, path), NULL);
     }

@@ -103,7 +103,7 @@ int eval_command(struct arguments *arguments) {
     }
     if (status == L3A_OK) {
         precisions = calloc(l3a_model_class_count(model) + 1, sizeof *precisions);
-        status = precisions ? l3a_model_evaluate_with(model, features, &options, &metrics, precisions) : L3A_ERROR_MEMORY;
+        status = precisions ? l3a_model_evaluate(model, features, &options, &metrics, precisions) : L3A_ERROR_MEMORY;
     }
     if (status == L3A_OK && strcmp(format, "table") == 0) {
         print_table(model, features, &metrics, precisions);

@@ -305,7 +305,7 @@ int extract_command(struct arguments *arguments) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
     }
     reading.ignore_difficult = strcmp(difficult, "ignore") == 0;
-    l3a_status status = l3a_dataset_open_with(arguments->context, data, argument(arguments, "split"), &reading, &dataset);
+    l3a_status status = l3a_dataset_open(arguments->context, data, argument(arguments, "split"), &reading, &dataset);
     if (status == L3A_OK) {
         status = l3a_backbone_open(arguments->context, checkpoint, &options, &backbone);
     }

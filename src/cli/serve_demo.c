@@ -35,7 +35,7 @@ static l3a_status fill_lesson(const struct served_demo *demo, const char *name, 
     char data[PATH], path[PATH + 8];
     l3a_dataset *dataset = NULL;
     snprintf(path, sizeof path, "voc:%s", in_folder(demo, name, data));
-    l3a_status status = l3a_dataset_open(demo->context, path, "trainval", &dataset);
+    l3a_status status = l3a_dataset_open(demo->context, path, "trainval", NULL, &dataset);
     const size_t classes = l3a_dataset_class_count(dataset);
     size_t shown[CLASSES] = {0};
     for (size_t k = 0; status == L3A_OK && k < classes && k < CLASSES; k++) {
@@ -94,7 +94,7 @@ static int draw_pictures(const struct served_demo *demo, const char *always, uin
     l3a_dataset *dataset = NULL;
     snprintf(data, sizeof data, "voc:%s", drawn);
     if (status == L3A_OK) {
-        status = l3a_dataset_open(demo->context, data, "trainval", &dataset);
+        status = l3a_dataset_open(demo->context, data, "trainval", NULL, &dataset);
     }
     int code = explain(demo->arguments, status);
     for (size_t i = 0; code == EXIT_DONE && i < l3a_dataset_rows(dataset); i++) {

@@ -90,7 +90,7 @@ static bool has_tags(const char *text) {
 static l3a_status add_dataset(const struct arguments *arguments, const char *name, l3a_judgement judgement, l3a_lesson *lesson) {
     l3a_dataset *dataset = NULL;
     const char **tags = NULL;
-    l3a_status status = l3a_dataset_open(arguments->context, name, NULL, &dataset);
+    l3a_status status = l3a_dataset_open(arguments->context, name, NULL, NULL, &dataset);
     const size_t classes = l3a_dataset_class_count(dataset), given = judgement.tag_count;
     const int8_t *labels = l3a_dataset_labels(dataset);
     if (status == L3A_OK && !(tags = calloc(classes + given + 1, sizeof *tags))) {

@@ -29,12 +29,8 @@ static l3a_status find_kind(l3a_context *context, const char *name, const struct
                 forms);
 }
 
-l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset) {
-    return l3a_dataset_open_with(context, name, split, NULL, dataset);
-}
-
-l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split, const l3a_dataset_options *options,
-                                 l3a_dataset **dataset) {
+l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, const l3a_dataset_options *options,
+                            l3a_dataset **dataset) {
     l3a_status status = L3A_OK;
     const struct dataset_kind *kind;
     const char *place;

@@ -108,19 +108,14 @@ l3a_status features_borrow(l3a_context *context, const float *values, const int8
     return check_class_count(features);
 }
 
-l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
-                             const char *const *classes, size_t class_count, l3a_features **features) {
-    return l3a_features_wrap_views(context, values, labels, rows, 1, width, classes, class_count, features);
-}
-
-l3a_status l3a_features_wrap_views(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t views,
-                                   size_t width, const char *const *classes, size_t class_count, l3a_features **features) {
+l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t views,
+                             size_t width, const char *const *classes, size_t class_count, l3a_features **features) {
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
     NEED(context, context, values, features);
     FAIL_IF(!rows || !width, context, L3A_ERROR_ARGUMENT, NULL, "l3a_features_wrap: %zu rows of %zu numbers", rows, width);
     FAIL_IF(!views || views >= VIEWS_LIMIT, context, L3A_ERROR_ARGUMENT, "use 1, or the number of crops",
-            "l3a_features_wrap_views: %zu views", views);
+            "l3a_features_wrap: %zu views", views);
     if (class_count) {
         NEED(context, labels, classes);
         TRY(need_items(context, __func__, "classes", classes, class_count));

@@ -330,15 +330,7 @@ done:
     return status;
 }
 
-l3a_status l3a_features_save(l3a_features *features, const char *path) {
-    l3a_status status = L3A_OK;
-    NEED(features ? features->context : NULL, features, path);
-    status = l3a_features_save_with(features, NULL, path);
-done:
-    return status;
-}
-
-l3a_status l3a_features_save_with(l3a_features *features, const l3a_save_options *options, const char *path) {
+l3a_status l3a_features_save(l3a_features *features, const l3a_save_options *options, const char *path) {
     l3a_context *context = features ? features->context : NULL;
     l3a_status status = L3A_OK;
     l3a_save_options chosen;

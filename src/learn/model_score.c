@@ -137,13 +137,8 @@ done:
     return status;
 }
 
-l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision) {
-    REQUIRE(model, model, features, metrics);
-    return evaluate(model, features, NULL, metrics, average_precision);
-}
-
-l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
-                                   l3a_metrics *metrics, double *average_precision) {
+l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options, l3a_metrics *metrics,
+                              double *average_precision) {
     REQUIRE(model, model, features, metrics);
     return evaluate(model, features, options, metrics, average_precision);
 }

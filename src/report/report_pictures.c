@@ -40,7 +40,7 @@ static l3a_status open_split(struct pictures *p, const char *data, const char *s
     l3a_status status = L3A_OK;
     l3a_dataset *dataset = NULL;
     text_index rows = {0};
-    TRY(l3a_dataset_open(context, data, split, &dataset));
+    TRY(l3a_dataset_open(context, data, split, NULL, &dataset));
     TRY(text_index_make_pool(context, &dataset->ids, &rows));
     if (text_index_find(&rows, id) < rows.count) {
         p->dataset = dataset;

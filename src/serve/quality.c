@@ -90,9 +90,9 @@ static l3a_status measure(const l3a_history *history, uint64_t edition, struct t
                               calloc(classes + 1, sizeof(uint64_t)), calloc(classes + 1, sizeof(uint64_t)),
                               calloc(classes * classes + 1, sizeof(uint64_t))};
     const bool room = quality.precision && quality.recall && quality.shown && quality.judged && quality.confusions;
-    l3a_status status =
-        room ? l3a_history_review(history, quality.precision, quality.recall, quality.shown, quality.judged, quality.confusions)
-             : L3A_ERROR_MEMORY;
+    l3a_status status = room ? l3a_history_foresee(history, &(const double){0.5}, 1, quality.precision, quality.recall,
+                                                   quality.shown, quality.judged, quality.confusions)
+                             : L3A_ERROR_MEMORY;
     if (status == L3A_OK) {
         write_quality(answer, model, &quality);
         write_next(answer, model, &quality);

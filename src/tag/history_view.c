@@ -380,20 +380,6 @@ done:
     return status;
 }
 
-/* For those who do not say how many of their pictures show none of the classes. */
-static const double half = 0.5;
-
-l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged) {
-    REQUIRE(history, history, precision, recall, shown, judged);
-    return l3a_history_foresee(history, &half, 1, precision, recall, shown, judged, NULL);
-}
-
-l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged,
-                              uint64_t *confusions) {
-    REQUIRE(history, history, precision, recall, shown, judged, confusions);
-    return l3a_history_foresee(history, &half, 1, precision, recall, shown, judged, confusions);
-}
-
 l3a_status l3a_history_load(l3a_history *history) {
     REQUIRE(history, history);
     l3a_status status = L3A_OK;

@@ -40,7 +40,7 @@ static l3a_status check_backbone(const l3a_tagger *tagger, const struct scorer *
     l3a_features *features = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, view_rows(views), width * sizeof *values, &values));
-    TRY(l3a_features_wrap_views(context, values, NULL, 1, views, width, NULL, 0, &features));
+    TRY(l3a_features_wrap(context, values, NULL, 1, views, width, NULL, 0, &features));
     TRY(l3a_backbone_sign(tagger->backbone, tagger->picture.orient, features));
     TRY(scorer_accepts(context, edition, features));
 done:

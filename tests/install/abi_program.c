@@ -82,7 +82,7 @@ static l3a_features *make_table(l3a_context *owner) {
             labels[i * CLASSES + k] = i % CLASSES == k;
         }
     }
-    CHECK(l3a_features_wrap(owner, values, labels, ROWS, WIDTH, names, CLASSES, &features));
+    CHECK(l3a_features_wrap(owner, values, labels, ROWS, 1, WIDTH, names, CLASSES, &features));
     return features;
 }
 
@@ -100,7 +100,7 @@ static void use_model(const l3a_options *options) {
     CHECK(l3a_model_prepare(model, features, names, 2, &images, plan));
     CHECK(l3a_model_learn(model, features, names, 2));
     CHECK(l3a_model_learn(model, features, names + 2, 1));
-    CHECK(l3a_model_evaluate(model, features, metrics, precisions));
+    CHECK(l3a_model_evaluate(model, features, NULL, metrics, precisions));
     l3a_model_thresholds(model, thresholds);
     const l3a_phase_info *phase = l3a_model_phase(model, 1);
     printf("model %d images, phase of %d, mAP %.3f CF1 %.3f images %d, AP %.3f threshold %.4f\n", (int)images, (int)phase->images,
@@ -223,7 +223,7 @@ static void use_pictures(const char *folder, const char *checkpoint) {
     CHECK(l3a_draw_dataset(context, drawing, pictures));
     snprintf(name, sizeof name, "voc:%s", pictures);
     reading->ignore_difficult = 1;
-    CHECK(l3a_dataset_open_with(context, name, "trainval", reading, &dataset));
+    CHECK(l3a_dataset_open(context, name, "trainval", reading, &dataset));
     decoding->orient = 1;
     const char *path = l3a_dataset_path(dataset, 0);
     CHECK(l3a_picture_read(context, path, decoding, picture));

@@ -27,12 +27,12 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
 MAY_BE_NULL = {
     ("l3a_context_create", "options"), ("l3a_option_needs", "options"), ("l3a_model_create", "options"),
     ("l3a_model_plan", "options"), ("l3a_features_open_npy", "labels_path"), ("l3a_features_open_npy", "names_path"),
-    ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate_with", "average_precision"), ("l3a_model_evaluate_with", "options"),
+    ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate", "options"),
     ("l3a_measure", "average_precision"),
-    ("l3a_features_save_with", "options"),
+    ("l3a_features_save", "options"),
     ("l3a_report_write", "options"), ("l3a_report_figures", "options"), ("l3a_picture_read", "options"), ("l3a_picture_decode", "options"),
-    ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"), ("l3a_dataset_open_with", "split"),
-    ("l3a_dataset_open_with", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
+    ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"),
+    ("l3a_dataset_open", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
     ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"), ("l3a_history_foresee", "confusions"),
@@ -90,15 +90,15 @@ class Objects:
         self.make("options", library.l3a_options_create, self.context)
         self.call(library.l3a_options_set_integer, self.context, self.made["options"], b"dim", 4)
         self.call(library.l3a_options_set_integer, self.context, self.made["options"], b"keep-phases", 2)  # so that a model has parts
-        self.make("features", library.l3a_features_wrap, self.context, values, labels, 6, 2, names, 2)
+        self.make("features", library.l3a_features_wrap, self.context, values, labels, 6, 1, 2, names, 2)
         self.make("model", library.l3a_model_create, self.context, 2, self.made["options"])
         self.call(library.l3a_model_learn, self.made["model"], self.made["features"], names, 1)
         self.call(library.l3a_model_learn, self.made["model"], self.made["features"], names + 8, 1)
         table = os.path.join(folder, "table.safetensors").encode()
-        self.call(library.l3a_features_save, self.made["features"], table)
+        self.call(library.l3a_features_save, self.made["features"], None, table)
         self.make("file", library.l3a_file_open, self.context, table)
         (Path(folder) / "list.csv").write_text("path,labels\na.jpg,one\n")
-        self.make("dataset", library.l3a_dataset_open, self.context, f"list:{folder}/list.csv".encode(), None)
+        self.make("dataset", library.l3a_dataset_open, self.context, f"list:{folder}/list.csv".encode(), None, None)
         self.make("backbone", library.l3a_backbone_open, self.context, str(SOURCE / "models/demo_backbone.safetensors").encode(), None)
         self.make("loader", library.l3a_loader_create, self.context, None, 0, None)
         self.make("pictures", library.l3a_pictures_find, self.context, None, 0)
@@ -118,7 +118,7 @@ class Objects:
         name, checkpoint = memory(8, struct.pack("P", memory(8, b"one"))), memory(512, str(SOURCE / "models/demo_backbone.safetensors").encode())
         width = ctypes.c_size_t.from_address(library.l3a_backbone_describe(self.made["backbone"]) + 80).value
         values = memory(4 * 2 * width, struct.pack(f"{2 * width}f", *(i % 7 for i in range(2 * width))))
-        self.call(library.l3a_features_wrap, self.context, values, memory(2, b"\1\1"), 2, width, name, 1, ctypes.byref(table))
+        self.call(library.l3a_features_wrap, self.context, values, memory(2, b"\1\1"), 2, 1, width, name, 1, ctypes.byref(table))
         self.call(library.l3a_model_create, self.context, width, self.made["options"], ctypes.byref(model))
         self.call(library.l3a_model_learn, model, table, name, 1)
         self.call(library.l3a_model_save, model, path)

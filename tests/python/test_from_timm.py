@@ -66,7 +66,7 @@ def draw(folder, training=240, test=90):
     context = Context(threads=1)
     context.call("l3a_draw_dataset", ctypes.byref(sized(l3a_draw_options, training=training, test=test)), path_bytes(folder / "drawn"))
     for name, split in (("train", b"trainval"), ("test", b"test")):
-        dataset = context.make("l3a_dataset_free", "l3a_dataset_open", b"voc:" + path_bytes(folder / "drawn"), split)
+        dataset = context.make("l3a_dataset_free", "l3a_dataset_open", b"voc:" + path_bytes(folder / "drawn"), split, None)
         count, rows = library.l3a_dataset_class_count(dataset.handle), library.l3a_dataset_rows(dataset.handle)
         pointer = ctypes.cast(library.l3a_dataset_labels(dataset.handle), ctypes.POINTER(ctypes.c_int8))
         labels = numpy.ctypeslib.as_array(pointer, (rows, count))

@@ -116,7 +116,7 @@ class Events(unittest.TestCase):
         values = (ctypes.c_float * (rows * 8))(*(float(i % 13) for i in range(rows * 8)))
         labels = (ctypes.c_int8 * rows)(*([1] * rows))
         names = (ctypes.c_char_p * 1)(b"one")
-        table = context.make("l3a_features_free", "l3a_features_wrap", values, labels, rows, 8, names, 1, kept=(values, labels))
+        table = context.make("l3a_features_free", "l3a_features_wrap", values, labels, rows, 1, 8, names, 1, kept=(values, labels))
         context.call("l3a_model_learn", model.handle, table.handle, names, 1)
         return model
 

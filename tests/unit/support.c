@@ -160,7 +160,7 @@ struct opening {
 static l3a_status open_dataset(l3a_context *context, void *argument) {
     const struct opening *opening = argument;
     l3a_dataset *dataset = NULL;
-    const l3a_status status = l3a_dataset_open(context, opening->name, opening->split, &dataset);
+    const l3a_status status = l3a_dataset_open(context, opening->name, opening->split, NULL, &dataset);
     l3a_dataset_free(dataset);
     return status;
 }

@@ -1014,8 +1014,8 @@ static void models_are_the_same_on_either_back_end(void **state) {
             uint64_t images;
             int exact;
             contexts[b] = context_with(back_ends[b]);
-            assert_ok(contexts[b], l3a_features_wrap(contexts[b], features, labels, IMAGES, WIDTH, names, CLASSES, &tables[b]));
-            assert_ok(contexts[b], l3a_features_wrap(contexts[b], features, labels, 9, WIDTH, names, CLASSES, &few));
+            assert_ok(contexts[b], l3a_features_wrap(contexts[b], features, labels, IMAGES, 1, WIDTH, names, CLASSES, &tables[b]));
+            assert_ok(contexts[b], l3a_features_wrap(contexts[b], features, labels, 9, 1, WIDTH, names, CLASSES, &few));
             models[b] = learn(contexts[b], tables[b], &settings[s]);
             assert_ok(contexts[b], l3a_model_save(models[b], path));
             assert_ok(contexts[b], l3a_model_load(contexts[b], path, &loaded));
@@ -1123,7 +1123,7 @@ static void large_sums_are_saved_and_loaded(void **state) {
         l3a_context *context = context_with(back_ends[n / 2]);
         l3a_features *table = NULL;
         l3a_model *loaded = NULL;
-        assert_ok(context, l3a_features_wrap(context, features, labels, IMAGES, WIDTH, names, CLASSES, &table));
+        assert_ok(context, l3a_features_wrap(context, features, labels, IMAGES, 1, WIDTH, names, CLASSES, &table));
         l3a_model *model = back_ends[n / 2] == &naive_algebra ? NULL : learn(context, table, &large[n % 2]);
         if (model) { /* the naive one is slow */
             assert_ok(context, l3a_model_save(model, path));

@@ -43,14 +43,14 @@ static const char *named(const char *kind, const char *below) {
 
 static l3a_dataset *open_set(const char *name, const char *split) {
     l3a_dataset *dataset = NULL;
-    assert_ok(context, l3a_dataset_open(context, name, split, &dataset));
+    assert_ok(context, l3a_dataset_open(context, name, split, NULL, &dataset));
     return dataset;
 }
 
 #define assert_refused(name, split, expected, contains)                                                                            \
     do {                                                                                                                           \
         l3a_dataset *refused = NULL;                                                                                               \
-        assert_fails(context, l3a_dataset_open(context, name, split, &refused), expected, contains);                               \
+        assert_fails(context, l3a_dataset_open(context, name, split, NULL, &refused), expected, contains);                         \
         assert_null(refused);                                                                                                      \
     } while (0)
 
@@ -126,7 +126,7 @@ static void voc_only_difficult_objects_are_unknown_where_asked_for(void **state)
     l3a_dataset *dataset = NULL;
     make_voc();
     options.ignore_difficult = 1;
-    assert_ok(context, l3a_dataset_open_with(context, named("voc", ""), "train", &options, &dataset));
+    assert_ok(context, l3a_dataset_open(context, named("voc", ""), "train", &options, &dataset));
     assert_marks(dataset, l3a_dataset_labels(dataset), "1- -1 0-");
     assert_marks(dataset, l3a_dataset_members(dataset), "10 01 00");
     l3a_dataset_free(dataset);
@@ -400,7 +400,7 @@ static void coco_files_cut_anywhere_are_refused(void **state) {
     for (size_t cut = 0; cut < (size_t)length; cut += 7) {
         l3a_dataset *dataset = NULL;
         put_bytes(COCO_FILE, text, cut);
-        const l3a_status status = l3a_dataset_open(context, named("coco", ""), "train2014", &dataset);
+        const l3a_status status = l3a_dataset_open(context, named("coco", ""), "train2014", NULL, &dataset);
         assert_true(status == L3A_ERROR_TRUNCATED || status == L3A_ERROR_FORMAT);
         assert_non_null(strstr(l3a_error_text(context), "line "));
     }

@@ -49,14 +49,14 @@ static const char *named(const char *below) {
 static l3a_dataset *open_set(const char *name, const char *split) {
     l3a_dataset *dataset = NULL;
     warnings[0] = '\0';
-    assert_ok(context, l3a_dataset_open(context, name, split, &dataset));
+    assert_ok(context, l3a_dataset_open(context, name, split, NULL, &dataset));
     return dataset;
 }
 
 #define assert_refused(name, split, expected, contains)                                                                            \
     do {                                                                                                                           \
         l3a_dataset *refused = NULL;                                                                                               \
-        assert_fails(context, l3a_dataset_open(context, name, split, &refused), expected, contains);                               \
+        assert_fails(context, l3a_dataset_open(context, name, split, NULL, &refused), expected, contains);                         \
         assert_null(refused);                                                                                                      \
     } while (0)
 

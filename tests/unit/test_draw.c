@@ -274,7 +274,7 @@ static void test_opens_as_voc(void **state) {
     snprintf(name, sizeof name, "voc:%s", place);
     for (size_t split = 0; split < 2; split++) {
         const size_t first = split ? SMALL : 0;
-        assert_ok(context, l3a_dataset_open(context, name, split ? "test" : "trainval", &dataset));
+        assert_ok(context, l3a_dataset_open(context, name, split ? "test" : "trainval", NULL, &dataset));
         assert_int_equal(l3a_dataset_rows(dataset), split ? SMALL / 2 : SMALL);
         assert_int_equal(l3a_dataset_class_count(dataset), THINGS - 1);
         assert_int_equal(l3a_dataset_disagreements(dataset), 0);
@@ -337,7 +337,7 @@ static void test_cancelled(void **state) {
     options.training = 100;
     assert_int_equal(l3a_draw_dataset(context, &options, place), L3A_ERROR_CANCELLED);
     snprintf(name, sizeof name, "voc:%s", place);
-    assert_fails(context, l3a_dataset_open(context, name, "trainval", &dataset), L3A_ERROR_NOT_FOUND, "ImageSets");
+    assert_fails(context, l3a_dataset_open(context, name, "trainval", NULL, &dataset), L3A_ERROR_NOT_FOUND, "ImageSets");
     free(place);
     remove_folder(folder);
     l3a_context_free(context);

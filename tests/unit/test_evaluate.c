@@ -56,7 +56,7 @@ static l3a_features *make_table(l3a_context *context) {
         }
     }
     assert_true(table.count > 1024 && table.count < ROWS);
-    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, WIDTH, names, CLASSES, &features));
+    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, 1, WIDTH, names, CLASSES, &features));
     return features;
 }
 
@@ -114,7 +114,7 @@ static void there_may_be_nothing_to_measure(void **state) {
     l3a_context *context = make_context(1);
     l3a_features *features = NULL;
     struct evaluation evaluation;
-    assert_ok(context, l3a_features_wrap(context, table.values, labels, 2, WIDTH, names, CLASSES, &features));
+    assert_ok(context, l3a_features_wrap(context, table.values, labels, 2, 1, WIDTH, names, CLASSES, &features));
     assert_ok(context, evaluation_begin(features, columns, SEEN, &evaluation));
     assert_int_equal(evaluation.count, 0);
     evaluation_free(&evaluation);

@@ -17,7 +17,7 @@ static struct {
 static l3a_features *make_table(l3a_context *context) {
     l3a_features *features = NULL;
     random_table(3, ROWS, WIDTH, CLASSES, 4, table.values, table.labels);
-    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, WIDTH, names, CLASSES, &features));
+    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, 1, WIDTH, names, CLASSES, &features));
     return features;
 }
 
@@ -197,7 +197,7 @@ static void there_may_be_many_phases(void **state) {
         snprintf(texts[i], sizeof texts[i], "%04zu", i);
         many[i] = texts[i];
     }
-    assert_ok(context, l3a_features_wrap(context, values, labels, MANY, 1, many, MANY, &features));
+    assert_ok(context, l3a_features_wrap(context, values, labels, MANY, 1, 1, many, MANY, &features));
     l3a_experiment_options options = small(features, &settings);
     options.protocol = "B0-C1";
     assert_ok(context, l3a_experiment_create(context, &options, &experiment));
@@ -319,7 +319,7 @@ static void the_views_are_those_of_both_tables(void **state) {
     l3a_experiment *experiment = NULL;
     l3a_workload plan = {.size = sizeof plan}, plain = plan;
     settings.model.block = 3; /* rows: one image of three, or three of one */
-    assert_ok(context, l3a_features_wrap_views(context, table.values, table.labels, IMAGES, 2, WIDTH, names, CLASSES, &crops));
+    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, IMAGES, 2, WIDTH, names, CLASSES, &crops));
     options.test = crops;
     assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_MISMATCH, "1 view of each image, but");
     options.train = crops;

@@ -360,23 +360,23 @@ static void write_npy(const char *path, const char *type, size_t columns, const 
 
 static void save_table(l3a_context *context, const char *path, const float *values, const int8_t *labels, size_t rows) {
     l3a_features *table = NULL;
-    assert_ok(context, l3a_features_wrap(context, values, labels, rows, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, rows, 1, WIDTH, class_names, CLASSES, &table));
     assert_ok(context, l3a_features_set_record(table, "backbone", "none"));
     assert_ok(context, l3a_features_set_record(table, "pool", "mean"));
-    assert_ok(context, l3a_features_save(table, path));
+    assert_ok(context, l3a_features_save(table, NULL, path));
     l3a_features_free(table);
 }
 
 /* Two crops, and names of the pictures. */
 static void save_crops(l3a_context *context, const float *values, const int8_t *labels) {
     l3a_features *table = NULL;
-    assert_ok(context, l3a_features_wrap_views(context, values, labels, FEW, 2, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, FEW, 2, WIDTH, class_names, CLASSES, &table));
     for (size_t i = 0; i < FEW; i++) {
         char id[24];
         assert_ok(context, text_list_add(context, &table->ids, id, (size_t)snprintf(id, sizeof id, "%zu.png", i)));
     }
     input.crops = path_in(input.folder, "crops.safetensors");
-    assert_ok(context, l3a_features_save(table, input.crops));
+    assert_ok(context, l3a_features_save(table, NULL, input.crops));
     l3a_features_free(table);
 }
 
@@ -434,7 +434,7 @@ static void save_tagger(l3a_context *context) {
     write_small_picture(input.picture, 1);
     write_bytes(input.pictures, "path,labels\npicture.jpg,ant\n", 28);
     random_table(8, RUN_ROWS, FEATURES, CLASSES, 2, values, labels);
-    assert_ok(context, l3a_features_wrap(context, values, labels, RUN_ROWS, FEATURES, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, RUN_ROWS, 1, FEATURES, class_names, CLASSES, &table));
     assert_ok(context, l3a_model_create(context, FEATURES, &options, &model));
     assert_ok(context, l3a_model_learn(model, table, class_names, CLASSES));
     assert_ok(context, l3a_model_save(model, input.tags));
@@ -586,7 +586,7 @@ static l3a_status join_tables(struct stage *stage) {
 
 static l3a_status save_features(struct stage *stage) {
     const l3a_status status = l3a_features_open(stage->context, input.run_table, &stage->train);
-    return status == L3A_OK ? l3a_features_save(stage->train, stage->path) : status;
+    return status == L3A_OK ? l3a_features_save(stage->train, NULL, stage->path) : status;
 }
 
 static l3a_status save_named_halves(struct stage *stage) {
@@ -597,7 +597,7 @@ static l3a_status save_named_halves(struct stage *stage) {
     }
     l3a_status status = l3a_features_open(stage->context, input.few, &stage->train);
     status = status == L3A_OK ? l3a_features_set_ids(stage->train, names, FEW) : status;
-    return status == L3A_OK ? l3a_features_save_with(stage->train, &options, stage->path) : status;
+    return status == L3A_OK ? l3a_features_save(stage->train, &options, stage->path) : status;
 }
 
 static l3a_status load_model(struct stage *stage) {
@@ -1068,7 +1068,7 @@ static l3a_status extract_one(struct stage *stage) {
     l3a_extract_options options = {.size = sizeof options};
     options.strict = 1;
     options.views = 5;
-    l3a_status status = l3a_dataset_open(stage->context, name, NULL, &stage->dataset);
+    l3a_status status = l3a_dataset_open(stage->context, name, NULL, NULL, &stage->dataset);
     if (status == L3A_OK) {
         status = l3a_backbone_open(stage->context, input.backbone, NULL, &stage->backbone);
     }

@@ -69,7 +69,7 @@ static void compare(size_t rows, l3a_precision precision, uint64_t block, bool e
     uint64_t corrected = 0;
     make_world(&world, rows);
     make_members(precision, block, members);
-    assert_ok(context, l3a_features_wrap(context, world.features, world.labels, rows, WIDTH, names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, world.features, world.labels, rows, 1, WIDTH, names, CLASSES, &table));
     assert_true(group_accepts(&members[0], &members[4]));
     assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
     for (size_t v = 0; v < MEMBERS; v++) {
@@ -157,7 +157,7 @@ static void no_row_is_refused(void **state) {
     const size_t columns[OWN] = {0, 1}, none = 0;
     make_world(&world, 9);
     make_members(L3A_PRECISION_MIXED, 64, members);
-    assert_ok(context, l3a_features_wrap(context, world.features, world.labels, 9, WIDTH, names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, world.features, world.labels, 9, 1, WIDTH, names, CLASSES, &table));
     assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
     assert_fails(context, group_learn(group, table, &none, 0, columns, names, OWN, outcomes), L3A_ERROR_DATA, "no image");
     group_free(group);

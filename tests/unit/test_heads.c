@@ -52,8 +52,8 @@ static l3a_status run(l3a_context *context, const struct plan *plan, struct run 
     l3a_experiment_options options = {.size = sizeof options};
     l3a_options settings;
     options_default(&settings);
-    TRY(l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &run->train));
-    TRY(l3a_features_wrap(context, test_features, test_labels, TEST, WIDTH, class_names, CLASSES, &run->test));
+    TRY(l3a_features_wrap(context, train_features, train_labels, TRAIN, 1, WIDTH, class_names, CLASSES, &run->train));
+    TRY(l3a_features_wrap(context, test_features, test_labels, TEST, 1, WIDTH, class_names, CLASSES, &run->test));
     options.train = run->train;
     options.test = run->test;
     options.protocol = plan->protocol;
@@ -205,7 +205,7 @@ static void distillation_in_place_of_labels_leaves_old_classes_as_they_are(void 
     options_default(&options);
     options.method.epochs = 4;
     options.method.batch = 16;
-    assert_ok(context, l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &train));
+    assert_ok(context, l3a_features_wrap(context, train_features, train_labels, TRAIN, 1, WIDTH, class_names, CLASSES, &train));
     for (size_t i = 0; i < 2 * 2; i++) {
         const struct method *method = method_find(names[i / 2]);
         void *made = NULL;

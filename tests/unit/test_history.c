@@ -51,7 +51,7 @@ static size_t image(void) {
 static l3a_features *wrap(l3a_context *context, const float *features, const int8_t *labels, size_t rows,
                           const char *const *classes, size_t count) {
     l3a_features *table = NULL;
-    assert_ok(context, l3a_features_wrap_views(context, features, labels, rows, views, WIDTH, classes, count, &table));
+    assert_ok(context, l3a_features_wrap(context, features, labels, rows, views, WIDTH, classes, count, &table));
     return table;
 }
 
@@ -433,7 +433,7 @@ static void merging_is_exact_and_can_be_undone(void **state) {
     assert_ok(context, l3a_history_rename(history, "dog", "cat", &exact));
     assert_int_equal(exact, 1);
     assert_same_scores(context, model, expected, two, 2);
-    assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
+    assert_ok(context, l3a_history_foresee(history, &(const double){0.5}, 1, precision, recall, shown, judged, NULL));
     assert_int_equal(shown[0], l3a_model_class_images(expected, 0));
     assert_int_equal(judged[0], 3 * ROWS);
     assert_ok(context, l3a_history_save(history));
@@ -1270,7 +1270,7 @@ static l3a_status live(l3a_context *context, struct memory_probe *probe) {
     probe_restart(probe, left, true);
     TRY(history_apply(history, entry, true, &report));
     TRY(l3a_history_rename(history, "dog", "cat", &exact));
-    TRY(l3a_history_expect(history, precision, recall, shown, judged));
+    TRY(l3a_history_foresee(history, &(const double){0.5}, 1, precision, recall, shown, judged, NULL));
     TRY(l3a_history_undo(history, &report));
     TRY(l3a_history_save(history));
 done:
@@ -1385,8 +1385,8 @@ static void assert_expected(const struct entry *entry, const struct by_hand *mad
 
 static void review(l3a_context *context, const l3a_history *history, struct expected *found) {
     memset(found, 0xFF, sizeof *found);
-    assert_ok(context,
-              l3a_history_review(history, found->precision, found->recall, found->shown, found->judged, found->confusions));
+    assert_ok(context, l3a_history_foresee(history, &(const double){0.5}, 1, found->precision, found->recall, found->shown, found->judged,
+                                           found->confusions));
 }
 
 static void what_to_expect(void **state) {
@@ -1419,7 +1419,7 @@ static void what_to_expect(void **state) {
     assert_true(fabs(1 / precision[4] - 1 / precision[2] - 4 * (1 / precision[0] - 1 / precision[2])) <
                 1e-9); /* linear in b/(1 - b) */
     assert_int_equal(l3a_history_foresee(history, background + 3, 1, precision, recall, shown, judged, NULL), L3A_ERROR_ARGUMENT);
-    assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
+    assert_ok(context, l3a_history_foresee(history, &(const double){0.5}, 1, precision, recall, shown, judged, NULL));
     assert_memory_equal(precision, found.precision, 2 * sizeof *precision);
     assert_memory_equal(recall, found.recall, 2 * sizeof *recall);
     assert_memory_equal(shown, found.shown, 2 * sizeof *shown);
@@ -1451,7 +1451,7 @@ static void nothing_to_expect(void **state) {
     struct entry *entry = lesson(context, 12, three, 1, 1);
     memset(entry->labels, 1, ROWS);
     teach(history, entry, true);
-    assert_ok(context, l3a_history_expect(history, &precision, &recall, &shown, &judged));
+    assert_ok(context, l3a_history_foresee(history, &(const double){0.5}, 1, &precision, &recall, &shown, &judged, NULL));
     assert_true(isnan(precision) && isnan(recall));
     assert_int_equal(shown, ROWS);
     assert_int_equal(judged, ROWS);

@@ -991,7 +991,7 @@ static void a_model_stored_in_float32_goes_on_almost_the_same(void **state) {
 static l3a_features *wrap(l3a_context *context, const batch *b, const char *backbone) {
     l3a_features *features = NULL;
     assert_ok(context,
-              l3a_features_wrap(context, b->features, b->labels, b->rows, WIDTH, class_names + b->first, b->classes, &features));
+              l3a_features_wrap(context, b->features, b->labels, b->rows, 1, WIDTH, class_names + b->first, b->classes, &features));
     if (backbone) {
         assert_ok(context, l3a_features_set_record(features, "backbone", backbone));
     }
@@ -1032,7 +1032,7 @@ static void classes_are_found_in_the_table_by_name(void **state) {
         mirrored.labels[i] = world.labels[i / CLASSES * CLASSES + CLASSES - 1 - i % CLASSES];
     }
     assert_ok(context,
-              l3a_features_wrap(context, world.features, mirrored.labels, ROWS, WIDTH, mirrored_names, CLASSES, &features));
+              l3a_features_wrap(context, world.features, mirrored.labels, ROWS, 1, WIDTH, mirrored_names, CLASSES, &features));
     l3a_model *model = make_model(context, &options), *expected = learned_model(context, &options, 2);
     assert_ok(context, l3a_model_learn(model, features, class_names, STEP));
     assert_ok(context, l3a_model_learn(model, features, class_names + STEP, STEP));
@@ -1062,7 +1062,7 @@ static void evaluation_measures_the_rows_that_show_a_learned_class(void **state)
         thresholds[k] = log(options.model.theta / (1 - options.model.theta));
     }
     assert_ok(context, l3a_measure(context, scores, b->labels, b->rows, STEP, thresholds, &expected, expected_ap));
-    assert_ok(context, l3a_model_evaluate(model, table, &metrics, ap));
+    assert_ok(context, l3a_model_evaluate(model, table, NULL, &metrics, ap));
     assert_int_equal(metrics.images, b->rows);
     assert_int_equal(metrics.left_out, ROWS - b->rows);
     metrics.left_out = 0;
@@ -1093,14 +1093,14 @@ static void evaluation_measures_all_rows_where_asked_for(void **state) {
     l3a_model_thresholds(model, thresholds);
     assert_ok(context, l3a_model_score(model, world.features, ROWS, scores));
     assert_ok(context, l3a_measure(context, scores, labels, ROWS, STEP, thresholds, &expected, expected_ap));
-    assert_ok(context, l3a_model_evaluate_with(model, table, &all, &metrics, ap));
+    assert_ok(context, l3a_model_evaluate(model, table, &all, &metrics, ap));
     assert_int_equal(metrics.images, ROWS);
     assert_memory_equal(&metrics, &expected, sizeof metrics);
     assert_memory_equal(ap, expected_ap, sizeof ap);
-    assert_ok(context, l3a_model_evaluate_with(model, table, NULL, &some, NULL));
+    assert_ok(context, l3a_model_evaluate(model, table, NULL, &some, NULL));
     assert_true(some.overall_precision > metrics.overall_precision && some.overall_recall == metrics.overall_recall);
     memset(world.labels, 0, sizeof world.labels);
-    assert_fails(context, l3a_model_evaluate_with(model, table, &all, &metrics, NULL), L3A_ERROR_DATA,
+    assert_fails(context, l3a_model_evaluate(model, table, &all, &metrics, NULL), L3A_ERROR_DATA,
                  "no image has any of the model's classes");
     l3a_features_free(table);
     l3a_model_free(model);
@@ -1121,12 +1121,12 @@ static void features_of_another_backbone_are_refused(void **state) {
     assert_ok(context, l3a_model_learn(model, ours, class_names, STEP));
     assert_string_equal(l3a_model_record(model, "backbone"), "tresnet-m");
     assert_fails(context, l3a_model_learn(model, other, class_names + STEP, STEP), L3A_ERROR_MISMATCH, "resnet-50");
-    assert_fails(context, l3a_model_evaluate(model, other, &metrics, NULL), L3A_ERROR_MISMATCH, "tresnet-m");
+    assert_fails(context, l3a_model_evaluate(model, other, NULL, &metrics, NULL), L3A_ERROR_MISMATCH, "tresnet-m");
     l3a_model *loaded = save_and_load(context, model);
     assert_fails(context, l3a_model_learn(loaded, other, class_names + STEP, STEP), L3A_ERROR_MISMATCH, "resnet-50");
     assert_ok(context, l3a_model_accepts(model, unknown));
     assert_ok(context, l3a_model_learn(model, ours, class_names + STEP, STEP));
-    assert_ok(context, l3a_model_evaluate(model, ours, &metrics, NULL));
+    assert_ok(context, l3a_model_evaluate(model, ours, NULL, &metrics, NULL));
     l3a_features_free(ours);
     l3a_features_free(other);
     l3a_features_free(unknown);

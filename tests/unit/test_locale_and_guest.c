@@ -31,7 +31,7 @@ static l3a_features *make_table(l3a_context *context) {
     static int8_t labels[ROWS * CLASSES];
     l3a_features *table = NULL;
     random_table(9, ROWS, WIDTH, CLASSES, 3, values, labels);
-    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, 1, WIDTH, class_names, CLASSES, &table));
     return table;
 }
 
@@ -49,7 +49,7 @@ static char *learn_save_load(l3a_context *context, size_t *size) {
     assert_ok(context, l3a_model_save(model, path));
     assert_ok(context, l3a_model_load(context, path, &loaded));
     assert_memory_equal(l3a_model_coefficients(model), l3a_model_coefficients(loaded), DIM * CLASSES * sizeof(double));
-    assert_ok(context, l3a_model_evaluate(loaded, table, &metrics, NULL));
+    assert_ok(context, l3a_model_evaluate(loaded, table, NULL, &metrics, NULL));
     char *bytes = read_bytes(path, size);
     l3a_model_free(model);
     l3a_model_free(loaded);

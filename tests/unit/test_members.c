@@ -47,12 +47,12 @@ static void a_table_keeps_its_members_when_it_is_saved(void **state) {
     fill_table(&table);
     write_table(context, &table, path);
     assert_ok(context, l3a_features_open(context, path, &first));
-    assert_ok(context, l3a_features_save(first, copy));
+    assert_ok(context, l3a_features_save(first, NULL, copy));
     assert_ok(context, l3a_features_open(context, copy, &second));
     assert_memory_equal(l3a_features_members(first), table.members, sizeof table.members);
     assert_memory_equal(l3a_features_members(second), table.members, sizeof table.members);
     assert_string_equal(l3a_features_record(second, "difficult"), "ignore");
-    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, WIDTH, names, CLASSES, &wrapped));
+    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, 1, WIDTH, names, CLASSES, &wrapped));
     assert_null(l3a_features_members(wrapped));
     l3a_features_free(first);
     l3a_features_free(second);
@@ -82,7 +82,7 @@ static void an_image_in_a_phase_through_a_crowd_alone_is_counted_and_teaches_not
     options.model.dim = 16;
     options.model.gamma = 1;
     assert_ok(context, l3a_features_open(context, path, &features));
-    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, WIDTH, names, CLASSES, &wrapped));
+    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, 1, WIDTH, names, CLASSES, &wrapped));
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &with));
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &without));
     assert_ok(context, l3a_model_learn(with, features, names, 2));
@@ -131,7 +131,7 @@ static l3a_status use_members(l3a_context *context, void *argument) {
     options.model.dim = 16;
     options.model.gamma = 1;
     l3a_status status = l3a_features_open(context, paths[0], &features);
-    status = status == L3A_OK ? l3a_features_save(features, paths[1]) : status;
+    status = status == L3A_OK ? l3a_features_save(features, NULL, paths[1]) : status;
     status = status == L3A_OK ? l3a_model_create(context, WIDTH, &options, &model) : status;
     status = status == L3A_OK ? l3a_model_learn(model, features, names, 2) : status;
     status = status == L3A_OK ? l3a_model_learn(model, features, names + 2, 1) : status;

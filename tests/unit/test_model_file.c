@@ -111,7 +111,7 @@ static void teach_images(l3a_model *model) {
     l3a_features *table = NULL;
     l3a_teach_report report = {.size = sizeof report};
     random_table(5, ROOT_ROWS, WIDTH, 2, 2, values, labels);
-    assert_ok(context, l3a_features_wrap(context, values, labels, ROOT_ROWS, WIDTH, names, 2, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROOT_ROWS, 1, WIDTH, names, 2, &table));
     assert_ok(context, l3a_model_teach(model, table, &report));
     l3a_features_free(table);
 }

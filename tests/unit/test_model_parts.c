@@ -29,7 +29,7 @@ static int set_up(void **state) {
     w->folder = make_temporary_folder();
     w->path = path_in(w->folder, "model");
     random_table(8, ROWS, WIDTH, CLASSES, 4, features, labels);
-    assert_ok(w->context, l3a_features_wrap(w->context, features, labels, ROWS, WIDTH, names, CLASSES, &table));
+    assert_ok(w->context, l3a_features_wrap(w->context, features, labels, ROWS, 1, WIDTH, names, CLASSES, &table));
     model_options_default(&options);
     options.dim = DIM;
     options.alpha = 0.3;

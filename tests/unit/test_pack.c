@@ -37,7 +37,7 @@ static void save_model(l3a_context *context, const l3a_backbone_options *options
     settings.model.dim = 96;
     settings.model.gamma = 1;
     settings.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
-    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, 1, WIDTH, class_names, CLASSES, &table));
     assert_ok(context, l3a_backbone_open(context, checkpoint, options, &backbone));
     assert_ok(context, l3a_backbone_sign(backbone, orient, table));
     assert_ok(context, l3a_model_create(context, WIDTH, &settings, &model));
@@ -197,7 +197,7 @@ static void scores_change_as_little_as_rounding_allows(void **state) {
     l3a_features *table = NULL;
     (void)state;
     random_table(11, ROWS, LARGE_WIDTH, MANY, 4, values, labels);
-    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, LARGE_WIDTH, names, MANY, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, 1, LARGE_WIDTH, names, MANY, &table));
     for (int precision = L3A_PRECISION_MIXED; precision <= L3A_PRECISION_DOUBLE; precision++) {
         l3a_model *model = learn_large(context, table, names, (l3a_precision)precision);
         check_scores(context, model, L3A_PACK_FLOAT16, table, values);
@@ -545,7 +545,7 @@ static void what_cannot_be_packed(void **state) {
     assert_ok(context, l3a_model_save(model, empty));
     l3a_model_free(model);
     write_small_backbone(context, other, 100);
-    assert_ok(context, l3a_features_wrap(context, narrow, NULL, 1, 3, NULL, 0, &table));
+    assert_ok(context, l3a_features_wrap(context, narrow, NULL, 1, 1, 3, NULL, 0, &table));
     refuse_packing(context, empty, NULL, packed_file, L3A_ERROR_STATE, "no class yet");
     refuse_packing(context, "nowhere", NULL, packed_file, L3A_ERROR_NOT_FOUND, "nowhere");
     refuse_packing(context, model_file, NULL, model_file, L3A_ERROR_EXISTS, "would overwrite");
@@ -718,7 +718,7 @@ static void a_scorer_knows_the_parts(void **state) {
     settings.model.lift = 0.1;
     settings.model.pseudo = L3A_PSEUDO_OFF;
     settings.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
-    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, 1, WIDTH, class_names, CLASSES, &table));
     assert_ok(context, l3a_model_create(context, WIDTH, &settings, &model));
     assert_ok(context, l3a_model_learn(model, table, class_names, 1));
     assert_ok(context, l3a_model_learn(model, table, class_names + 1, CLASSES - 1));

@@ -181,7 +181,7 @@ static void a_nan_in_a_table_leaves_the_model_scoring(void **state) {
     float *before = copy_scores(w), bad[ROWS * WIDTH];
     memcpy(bad, w->features, sizeof bad);
     bad[7 * WIDTH + 1] = NAN;
-    assert_ok(w->context, l3a_features_wrap(w->context, bad, w->labels, ROWS, WIDTH, class_names + STEP, STEP, &table));
+    assert_ok(w->context, l3a_features_wrap(w->context, bad, w->labels, ROWS, 1, WIDTH, class_names + STEP, STEP, &table));
     assert_fails(w->context, l3a_model_learn(w->model, table, class_names + STEP, STEP), L3A_ERROR_DATA, "row 7, column 1");
     assert_scores_as(w, before);
     l3a_features_free(table);
@@ -229,8 +229,8 @@ static void a_table_must_know_the_classes_and_show_them(void **state) {
     l3a_features *table = NULL, *narrow = NULL;
     static const char *const unknown[] = {"ante"};
     int8_t none[ROWS * STEP] = {0};
-    assert_ok(w->context, l3a_features_wrap(w->context, w->features, none, ROWS, WIDTH, class_names, STEP, &table));
-    assert_ok(w->context, l3a_features_wrap(w->context, w->features, w->labels, ROWS, WIDTH - 1, class_names, STEP, &narrow));
+    assert_ok(w->context, l3a_features_wrap(w->context, w->features, none, ROWS, 1, WIDTH, class_names, STEP, &table));
+    assert_ok(w->context, l3a_features_wrap(w->context, w->features, w->labels, ROWS, 1, WIDTH - 1, class_names, STEP, &narrow));
     assert_fails(w->context, l3a_model_learn(w->model, table, unknown, 1), L3A_ERROR_CLASS, "'ante'");
     assert_non_null(strstr(l3a_error_hint(w->context), "'ant'"));
     assert_fails(w->context, l3a_model_learn(w->model, table, class_names, STEP), L3A_ERROR_DATA, "no image");
@@ -614,7 +614,7 @@ static l3a_features *many_rows(world *w, size_t rows, float **features, int8_t *
     *features = malloc(rows * WIDTH * sizeof **features);
     *labels = malloc(rows * STEP);
     random_table(9, rows, WIDTH, STEP, 3, *features, *labels);
-    assert_ok(w->context, l3a_features_wrap(w->context, *features, *labels, rows, WIDTH, class_names + STEP, STEP, &table));
+    assert_ok(w->context, l3a_features_wrap(w->context, *features, *labels, rows, 1, WIDTH, class_names + STEP, STEP, &table));
     return table;
 }
 

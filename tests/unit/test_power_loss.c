@@ -157,7 +157,7 @@ static l3a_features *small_table(l3a_context *context, uint64_t seed) {
     static int8_t labels[ROWS * CLASSES];
     l3a_features *table = NULL;
     random_table(seed, ROWS, WIDTH, CLASSES, 2, values, labels);
-    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, 1, WIDTH, class_names, CLASSES, &table));
     return table;
 }
 
@@ -171,7 +171,7 @@ static void write_text(l3a_context *context, const char *path, uint64_t seed) {
 
 static void write_table(l3a_context *context, const char *path, uint64_t seed) {
     l3a_features *table = small_table(context, seed);
-    assert_ok(context, l3a_features_save(table, path));
+    assert_ok(context, l3a_features_save(table, NULL, path));
     l3a_features_free(table);
 }
 
@@ -306,7 +306,8 @@ static void make_expected(l3a_context *context) {
             struct entry *entry = lesson(context, i);
             l3a_features *table = NULL;
             l3a_teach_report report = {.size = sizeof report};
-            assert_ok(context, l3a_features_wrap(context, entry->features, entry->labels, LESSON, WIDTH, class_names, i, &table));
+            assert_ok(context,
+                      l3a_features_wrap(context, entry->features, entry->labels, LESSON, 1, WIDTH, class_names, i, &table));
             assert_ok(context, l3a_model_teach(expected[lessons], table, &report));
             l3a_features_free(table);
             entry_free(context, entry);
@@ -560,7 +561,7 @@ static void open_pictures(void) {
     fclose(lines);
     write_bytes(list, text, length);
     snprintf(name, sizeof name, "list:%s", list);
-    assert_ok(extraction.context, l3a_dataset_open(extraction.context, name, NULL, &extraction.dataset));
+    assert_ok(extraction.context, l3a_dataset_open(extraction.context, name, NULL, NULL, &extraction.dataset));
     free(text);
     free(list);
 }

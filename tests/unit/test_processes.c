@@ -316,7 +316,7 @@ static void *learn_table(void *argument) {
         options.divide = 1;
     }
     TRY(l3a_context_create(&options, &process->context));
-    TRY(l3a_features_wrap(process->context, features, labels, ROWS, WIDTH, names, CLASSES, &table));
+    TRY(l3a_features_wrap(process->context, features, labels, ROWS, 1, WIDTH, names, CLASSES, &table));
     model_options_default(&settings_of_model);
     settings_of_model.dim = DIM;
     settings_of_model.precision = L3A_PRECISION_DOUBLE;
@@ -329,7 +329,7 @@ static void *learn_table(void *argument) {
         TRY(l3a_model_learn(process->model, table, names + first, STEP));
     }
     divided->metrics.size = sizeof divided->metrics;
-    TRY(l3a_model_evaluate(process->model, table, &divided->metrics, divided->precisions));
+    TRY(l3a_model_evaluate(process->model, table, NULL, &divided->metrics, divided->precisions));
     TRY(l3a_model_save(process->model, divided->path));
 done:
     process->status = status;

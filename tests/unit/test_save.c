@@ -27,7 +27,7 @@ struct saved {
 static struct saved wrap(const float *numbers) {
     struct saved saved = {.context = make_context(2), .folder = make_temporary_folder()};
     saved.path = path_in(saved.folder, "table");
-    assert_ok(saved.context, l3a_features_wrap(saved.context, numbers, labels, ROWS, WIDTH, names, CLASSES, &saved.table));
+    assert_ok(saved.context, l3a_features_wrap(saved.context, numbers, labels, ROWS, 1, WIDTH, names, CLASSES, &saved.table));
     return saved;
 }
 
@@ -44,7 +44,7 @@ static void a_table_saved_as_float16_has_the_nearest_numbers(void **state) {
     struct saved saved = wrap(values);
     const l3a_save_options options = {.size = sizeof options, .half = 1};
     float read[ROWS * WIDTH];
-    assert_ok(saved.context, l3a_features_save_with(saved.table, &options, saved.path));
+    assert_ok(saved.context, l3a_features_save(saved.table, &options, saved.path));
     assert_ok(saved.context, l3a_features_open(saved.context, saved.path, &saved.again));
     assert_int_equal(saved.again->features.type, TENSOR_F16);
     assert_ok(saved.context, l3a_features_read(saved.again, NULL, 0, ROWS, read));
@@ -59,7 +59,7 @@ static void without_options_a_table_is_saved_as_it_is(void **state) {
     (void)state;
     struct saved saved = wrap(values);
     float read[ROWS * WIDTH];
-    assert_ok(saved.context, l3a_features_save_with(saved.table, NULL, saved.path));
+    assert_ok(saved.context, l3a_features_save(saved.table, NULL, saved.path));
     assert_ok(saved.context, l3a_features_open(saved.context, saved.path, &saved.again));
     assert_ok(saved.context, l3a_features_read(saved.again, NULL, 0, ROWS, read));
     assert_memory_equal(read, values, sizeof values);
@@ -73,7 +73,7 @@ static void a_number_too_large_for_float16_is_an_error_that_names_it(void **stat
     large[2 * WIDTH + 1] = -65520;
     struct saved saved = wrap(large);
     const l3a_save_options options = {.size = sizeof options, .half = 1};
-    assert_int_equal(l3a_features_save_with(saved.table, &options, saved.path), L3A_ERROR_DATA);
+    assert_int_equal(l3a_features_save(saved.table, &options, saved.path), L3A_ERROR_DATA);
     assert_non_null(strstr(l3a_error_text(saved.context), "row 2, column 1: -65520 is too large for float16"));
     assert_int_equal(l3a_features_open(saved.context, saved.path, &saved.again), L3A_ERROR_NOT_FOUND);
     done_with(&saved);
@@ -85,7 +85,7 @@ static void names_of_pictures_are_saved(void **state) {
     assert_ok(saved.context, l3a_features_set_ids(saved.table, ids, ROWS));
     assert_ok(saved.context, l3a_features_set_ids(saved.table, ids, ROWS)); /* they replace those before */
     assert_string_equal(l3a_features_id(saved.table, 1), "b/c.jpg");
-    assert_ok(saved.context, l3a_features_save(saved.table, saved.path));
+    assert_ok(saved.context, l3a_features_save(saved.table, NULL, saved.path));
     assert_ok(saved.context, l3a_features_open(saved.context, saved.path, &saved.again));
     for (size_t i = 0; i < ROWS; i++) {
         assert_string_equal(l3a_features_id(saved.again, i), ids[i]);

@@ -55,7 +55,7 @@ static void save_narrow_model(l3a_context *context) {
     random_table(5, 6, 3, 2, 2, values, labels);
     options_default(&options);
     options.model.dim = 8;
-    assert_ok(context, l3a_features_wrap(context, values, labels, 6, 3, class_names, 2, &table));
+    assert_ok(context, l3a_features_wrap(context, values, labels, 6, 1, 3, class_names, 2, &table));
     assert_ok(context, l3a_model_create(context, 3, &options, &model));
     assert_ok(context, l3a_model_learn(model, table, class_names, 2));
     assert_ok(context, l3a_model_save(model, input.narrow));
@@ -68,7 +68,7 @@ static void extract_pictures(l3a_context *context) {
     l3a_dataset *dataset = NULL;
     l3a_backbone *backbone = NULL;
     snprintf(name, sizeof name, "list:%s", input.list);
-    assert_ok(context, l3a_dataset_open(context, name, NULL, &dataset));
+    assert_ok(context, l3a_dataset_open(context, name, NULL, NULL, &dataset));
     assert_ok(context, l3a_backbone_open(context, input.backbone, NULL, &backbone));
     assert_ok(context, l3a_extract(context, backbone, dataset, NULL, input.table, NULL));
     l3a_backbone_free(backbone);
@@ -433,7 +433,7 @@ static void save_model_with_views(l3a_context *context, const char *table_path, 
     l3a_model *model = NULL;
     l3a_options options;
     snprintf(name, sizeof name, "list:%s", input.list);
-    assert_ok(context, l3a_dataset_open(context, name, NULL, &dataset));
+    assert_ok(context, l3a_dataset_open(context, name, NULL, NULL, &dataset));
     assert_ok(context, l3a_backbone_open(context, input.backbone, NULL, &backbone));
     assert_ok(context, l3a_extract(context, backbone, dataset, &extracting, table_path, NULL));
     assert_ok(context, l3a_features_open(context, table_path, &table));

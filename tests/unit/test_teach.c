@@ -46,8 +46,8 @@ static l3a_model *make_model(l3a_context *context, const char *solver, const cha
 static l3a_status teach(l3a_context *context, l3a_model *model, size_t first, size_t count) {
     l3a_features *table = NULL;
     l3a_teach_report report = {.size = sizeof report};
-    assert_ok(context,
-              l3a_features_wrap(context, features + first * WIDTH, labels + first * CLASSES, count, WIDTH, names, CLASSES, &table));
+    assert_ok(context, l3a_features_wrap(context, features + first * WIDTH, labels + first * CLASSES, count, 1, WIDTH, names,
+                                         CLASSES, &table));
     const l3a_status status = l3a_model_teach(model, table, &report);
     l3a_features_free(table);
     return status;
@@ -152,7 +152,7 @@ static l3a_model *make_crowd_model(l3a_context *context, const char *precision) 
 static void teach_crowd(l3a_context *context, l3a_model *model, const struct crowd *crowd, size_t first, size_t rows) {
     l3a_features *table = NULL;
     l3a_teach_report report = {.size = sizeof report};
-    assert_ok(context, l3a_features_wrap(context, crowd->features + first * SIDE, crowd->labels + first * MANY, rows, SIDE,
+    assert_ok(context, l3a_features_wrap(context, crowd->features + first * SIDE, crowd->labels + first * MANY, rows, 1, SIDE,
                                          crowd->names, MANY, &table));
     assert_ok(context, l3a_model_teach(model, table, &report));
     l3a_features_free(table);

@@ -31,7 +31,7 @@ static void make_values(void) {
 
 static l3a_features *wrap(l3a_context *context) {
     l3a_features *features = NULL;
-    assert_ok(context, l3a_features_wrap_views(context, values, labels, IMAGES, VIEWS, WIDTH, names, CLASSES, &features));
+    assert_ok(context, l3a_features_wrap(context, values, labels, IMAGES, VIEWS, WIDTH, names, CLASSES, &features));
     return features;
 }
 
@@ -43,7 +43,7 @@ static void learn_table(l3a_context *context, l3a_model *model, size_t phase, co
     l3a_features *table = wrap(context), *opened = NULL;
     char *path = path_in(folder, "table.safetensors");
     if (way == BY_FILE) {
-        assert_ok(context, l3a_features_save(table, path));
+        assert_ok(context, l3a_features_save(table, NULL, path));
         assert_ok(context, l3a_features_open(context, path, &opened));
     }
     assert_ok(context, l3a_model_learn(model, opened ? opened : table, names + phase * STEP, STEP));
@@ -240,7 +240,7 @@ static void the_first_failure_is_told(void **state) {
         l3a_context *context = make_context(thread_counts[n]);
         char *folder = make_temporary_folder(), *path = path_in(folder, "table.safetensors");
         l3a_features *table = wrap(context), *opened = NULL;
-        assert_ok(context, l3a_features_save(table, path));
+        assert_ok(context, l3a_features_save(table, NULL, path));
         assert_ok(context, l3a_features_open(context, path, &opened));
         struct file_operations failing = posix_files;
         failing.read = read_until;
