@@ -7,7 +7,6 @@ if(MICROHTTPD_FOUND)
   add_custom_command(OUTPUT ${page_source} DEPENDS ${page_names} src/serve/openapi.json cmake/page.cmake COMMAND
     ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/src/serve -DTO=${page_source} -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake)
   target_sources(l3a_command PRIVATE ${serve_sources} ${page_source})
-  target_include_directories(l3a_command PRIVATE src)
   target_compile_definitions(l3a_command PRIVATE L3A_HAVE_SERVE)
   target_link_libraries(l3a_command PRIVATE PkgConfig::MICROHTTPD Threads::Threads)
 elseif(L3A_SERVE STREQUAL "ON")

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
 #include "format/json.h"
 
 #include <string.h>

@@ -2,6 +2,8 @@
  */
 #include "fuzz.h"
 
+#include "common/closest.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +56,7 @@ static void suggest(const char *line) {
         names[count] = l3a_option_at(count)->name;
         count++;
     }
-    const char *close = l3a_closest(line, names, count);
+    const char *close = closest_name(line, names, count);
     bool known = !close;
     for (size_t i = 0; i < count; i++) {
         known = known || close == names[i];

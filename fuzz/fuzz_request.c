@@ -2,6 +2,8 @@
  * of texts, separated by line feeds. */
 #include "fuzz.h"
 
+#include "common/json_tree.h"
+#include "common/sha256.h"
 #include "serve/guard.h"
 #include "serve/head.h"
 #include "serve/path.h"
@@ -25,7 +27,7 @@ static void check_path(const char *path) {
 static void check_guard(const char *host, const char *origin, const char *authorization, const char *type) {
     static const char *const names[] = {"tags.example", NULL, ""};
     uint8_t token[32];
-    l3a_sha256("secret", 6, token);
+    sha256_of("secret", 6, token);
     const struct guard guard = {names, 3, token};
     const struct asked asked = {.host = host, .origin = origin, .authorization = authorization, .content_type = type, .mark = "1"};
     struct objection objection = {0};
@@ -51,22 +53,23 @@ static void check_base64(const char *text) {
 }
 
 /* Whatever the text is, it is JSON when it is written, and the same when it is read again if it is UTF-8. */
-static void check_json(l3a_context *context, const char *text, const uint8_t *whole, size_t count) {
+static void check_json(const char *text, const uint8_t *whole, size_t count) {
     struct text written = {0};
-    l3a_json *json = NULL;
+    struct json_problem problem;
+    struct json_tree *json = NULL;
     text_json(&written, text);
-    must(!written.failed && l3a_json_read(context, "written", written.bytes, written.length, 1, &json) == L3A_OK);
-    must(strstr(written.bytes, "\xEF\xBF\xBD") || strcmp(l3a_json_text(l3a_json_root(json), NULL), text) == 0);
-    l3a_json_free(json);
+    must(!written.failed && json_tree_read("written", written.bytes, written.length, 1, &json, &problem) == L3A_OK);
+    must(strstr(written.bytes, "\xEF\xBF\xBD") || strcmp(json_value_text(json_tree_root(json), NULL), text) == 0);
+    json_tree_free(json);
     text_free(&written);
     json = NULL;
-    if (l3a_json_read(context, "request", (const char *)whole, count, 1000, &json) == L3A_OK) {
+    if (json_tree_read("request", (const char *)whole, count, 1000, &json, &problem) == L3A_OK) {
         size_t values = 0;
-        for (const l3a_json_value *value = l3a_json_first(l3a_json_root(json)); value; value = l3a_json_next(value)) {
-            must(!l3a_json_key(value) || l3a_json_get(l3a_json_root(json), l3a_json_key(value)));
+        for (const struct json_value *value = json_value_first(json_tree_root(json)); value; value = json_value_next(value)) {
+            must(!json_value_key(value) || json_value_get(json_tree_root(json), json_value_key(value)));
             must(++values <= 1000);
         }
-        l3a_json_free(json);
+        json_tree_free(json);
     }
 }
 
@@ -101,7 +104,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     const char *lines[LINES];
     size_t found = 0;
     char *copy = malloc(count + 1);
-    l3a_context *context = context_over(bytes, 0);
     must(copy != NULL);
     memcpy(copy, bytes, count);
     copy[count] = '\0';
@@ -117,9 +119,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     check_guard(lines[0], lines[1][0] ? lines[1] : NULL, lines[2], lines[3]);
     check_path(lines[4]);
     check_base64(lines[5]);
-    check_json(context, lines[6], bytes, count);
+    check_json(lines[6], bytes, count);
     check_head(lines, count);
-    l3a_context_free(context);
     free(copy);
     return 0;
 }

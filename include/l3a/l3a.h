@@ -346,8 +346,6 @@ L3A_PUBLIC const l3a_option_info *l3a_option_at(size_t index);
 /* What the setting needs to have an effect on a model with these options (NULL: the defaults), as a static text: "pseudo fixed",
  * "class weights (weights)". NULL if it has an effect. */
 L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *name);
-/* The candidate closest to a mistyped word, or NULL if none is close. */
-L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count);
 
 /* ---- Views ----------------------------------------------------------------------------------------------------------
  * Since 0.4, an image can have several rows of features: those of the whole picture, and those of crops of it. `views` says which:
@@ -859,9 +857,6 @@ L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_result
  * compares the method that ends best with the next best and with joint learning, and says if a difference is within the spread of
  * the seeds: if it is at most its own standard deviation, each seed compared with itself. "" if there are no results. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results, char *text, size_t capacity);
-/* Places of numbers in a table, from 1 for the highest or, if `less` is not 0, the lowest. Numbers that look the same when printed
- * with this many decimals share a place, and the next number has the next place. NaN has place 0. Since 0.7. */
-L3A_PUBLIC l3a_status l3a_rank(l3a_context *context, const double *values, size_t count, int decimals, int less, size_t *places);
 
 /* A row of the paper's tables, for comparison. NaN: a number that the paper does not have. Since 0.7. */
 typedef struct l3a_published {
@@ -938,10 +933,6 @@ L3A_PUBLIC l3a_status l3a_picture_decode(l3a_context *context, const char *name,
 /* Makes a new picture, which the caller frees. resized must be another struct than picture. */
 L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height,
                                          l3a_filter filter, l3a_picture *resized);
-/* Encodes a picture as JPEG of a quality from 1 to 100 into bytes, of which there must be room for `capacity`; 3 bytes for each
- * pixel and 4096 more are enough. *count is what it takes. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_picture_encode(l3a_context *context, const l3a_picture *picture, size_t quality, uint8_t *bytes,
-                                         size_t capacity, size_t *count);
 /* Frees the pixels and clears the struct except its size; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
 
@@ -997,39 +988,6 @@ L3A_PUBLIC l3a_status l3a_sidecar_write(l3a_context *context, const char *pictur
  * text if capacity is 0. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_sidecar_text(l3a_context *context, const char *const *tags, size_t count, char *text, size_t capacity,
                                        size_t *length);
-
-/* ---- JSON -----------------------------------------------------------------------------------------------------------
- * A JSON text as a tree, for programs that take requests. Values belong to the tree that was read. Since 0.8. */
-typedef struct l3a_json l3a_json;
-typedef struct l3a_json_value l3a_json_value;
-typedef enum l3a_json_kind {
-    L3A_JSON_NULL = 0, /* also of a NULL value */
-    L3A_JSON_BOOLEAN = 1,
-    L3A_JSON_NUMBER = 2,
-    L3A_JSON_STRING = 3,
-    L3A_JSON_ARRAY = 4,
-    L3A_JSON_OBJECT = 5
-} l3a_json_kind;
-
-/* Reads a whole text, whose strings must be UTF-8. Messages use name, and give line and column. More than `limit` values are
- * L3A_ERROR_MEMORY; a value takes 40 bytes besides its text. text may be NULL if length is 0. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_json_read(l3a_context *context, const char *name, const char *text, size_t length, size_t limit,
-                                    l3a_json **json);
-L3A_PUBLIC void l3a_json_free(l3a_json *json);
-/* The outermost value. Since 0.8. */
-L3A_PUBLIC const l3a_json_value *l3a_json_root(const l3a_json *json);
-L3A_PUBLIC l3a_json_kind l3a_json_kind_of(const l3a_json_value *value);
-/* The first value in an array or object, and the one after a value in the same array or object; NULL if there is none. */
-L3A_PUBLIC const l3a_json_value *l3a_json_first(const l3a_json_value *value);
-L3A_PUBLIC const l3a_json_value *l3a_json_next(const l3a_json_value *value);
-/* The value of a key; NULL if the object does not have it, or the value is not an object. Of equal keys, the first. */
-L3A_PUBLIC const l3a_json_value *l3a_json_get(const l3a_json_value *value, const char *key);
-/* The key of a value in an object; NULL elsewhere. */
-L3A_PUBLIC const char *l3a_json_key(const l3a_json_value *value);
-/* The text of a string, which contains no zero byte, and its length (NULL: not wanted); NULL for other kinds. */
-L3A_PUBLIC const char *l3a_json_text(const l3a_json_value *value, size_t *length);
-/* A number, or 1 for true; 0 for other kinds. */
-L3A_PUBLIC double l3a_json_number(const l3a_json_value *value);
 
 /* ---- Picture files --------------------------------------------------------------------------------------------------
  * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
@@ -1419,9 +1377,6 @@ L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_in
 /* Writes a file atomically: whatever happens, the path holds the complete new file or what it held before. bytes may be NULL if
  * count is 0. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_file_write(l3a_context *context, const char *path, const void *bytes, size_t count);
-
-/* SHA-256 of bytes, which may be NULL if count is 0. Since 0.8. */
-L3A_PUBLIC void l3a_sha256(const void *bytes, size_t count, uint8_t digest[32]);
 
 typedef struct l3a_machine {
     size_t size; /* sizeof the struct */

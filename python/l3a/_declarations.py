@@ -58,16 +58,6 @@ class Filter(IntEnum):
     BICUBIC = 1
 
 
-class JsonKind(IntEnum):
-    """l3a_json_kind"""
-    NULL = 0
-    BOOLEAN = 1
-    NUMBER = 2
-    STRING = 3
-    ARRAY = 4
-    OBJECT = 5
-
-
 class Pool(IntEnum):
     """l3a_pool"""
     DEFAULT = 0
@@ -639,7 +629,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_options_check": (c_int, [c_void_p, c_void_p]),
     "l3a_option_at": (POINTER(l3a_option_info), [c_size_t]),
     "l3a_option_needs": (c_char_p, [c_void_p, c_char_p]),
-    "l3a_closest": (c_char_p, [c_char_p, c_void_p, c_size_t]),
     "l3a_view_rows": (c_size_t, [c_size_t]),
     "l3a_view_box": (c_int, [c_size_t, c_size_t, c_void_p]),
     "l3a_features_open": (c_int, [c_void_p, c_char_p, c_void_p]),
@@ -744,7 +733,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_results_order_of": (c_size_t, [c_void_p, c_size_t]),
     "l3a_results_summary": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_results_verdict": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t]),
-    "l3a_rank": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p]),
     "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
@@ -752,7 +740,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_picture_resize": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_void_p]),
-    "l3a_picture_encode": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "l3a_picture_free": (None, [c_void_p, c_void_p]),
     "l3a_picture_format": (c_char_p, [c_void_p, c_size_t]),
     "l3a_picture_format_at": (c_char_p, [c_size_t]),
@@ -761,16 +748,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_loader_free": (None, [c_void_p]),
     "l3a_sidecar_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_sidecar_text": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p]),
-    "l3a_json_read": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, c_size_t, c_void_p]),
-    "l3a_json_free": (None, [c_void_p]),
-    "l3a_json_root": (c_void_p, [c_void_p]),
-    "l3a_json_kind_of": (c_int, [c_void_p]),
-    "l3a_json_first": (c_void_p, [c_void_p]),
-    "l3a_json_next": (c_void_p, [c_void_p]),
-    "l3a_json_get": (c_void_p, [c_void_p, c_char_p]),
-    "l3a_json_key": (c_char_p, [c_void_p]),
-    "l3a_json_text": (c_char_p, [c_void_p, c_void_p]),
-    "l3a_json_number": (c_double, [c_void_p]),
     "l3a_pictures_find": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "l3a_pictures_free": (None, [c_void_p]),
     "l3a_pictures_count": (c_size_t, [c_void_p]),
@@ -850,7 +827,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_file_record": (None, [c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_file_tensor": (c_int, [c_void_p, c_size_t, c_void_p]),
     "l3a_file_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
-    "l3a_sha256": (None, [c_void_p, c_size_t, c_void_p]),
     "l3a_machine_query": (c_int, [c_void_p, c_void_p]),
     "l3a_machine_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_device_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
@@ -886,19 +862,16 @@ TAKES_CONTEXT = frozenset([
     "l3a_results_load",
     "l3a_results_summary",
     "l3a_results_verdict",
-    "l3a_rank",
     "l3a_report_write",
     "l3a_report_table",
     "l3a_report_figures",
     "l3a_picture_read",
     "l3a_picture_decode",
     "l3a_picture_resize",
-    "l3a_picture_encode",
     "l3a_picture_free",
     "l3a_loader_create",
     "l3a_sidecar_write",
     "l3a_sidecar_text",
-    "l3a_json_read",
     "l3a_pictures_find",
     "l3a_dataset_open",
     "l3a_dataset_open_with",

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tempfile
 import weakref
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -210,9 +211,9 @@ class _Request:
     def take_preset(self, name: str, methods: bool, seeds: bool, settings: Dict[str, Any]) -> None:
         presets = {decode(preset.name): preset for preset in listed("l3a_preset_at")}
         if name not in presets:
-            close = library.l3a_closest(encode(name), text_array(encode(known) for known in presets), len(presets))
+            close = get_close_matches(name, presets, 1)
             raise make_error(Status.ERROR_OPTION, f"unknown preset '{name}'",
-                             f"did you mean '{decode(close)}'?" if close else "use one of " + ", ".join(presets))
+                             f"did you mean '{close[0]}'?" if close else "use one of " + ", ".join(presets))
         preset = presets[name]
         self.methods = _texts(decode(preset.methods)) if methods else self.methods
         self.seeds = [int(seed) for seed in _texts(decode(preset.seeds))] if seeds else self.seeds

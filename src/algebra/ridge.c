@@ -1,7 +1,7 @@
 #include "algebra/ridge.h"
 
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
 #include "base/random.h"
 
 #include <math.h>

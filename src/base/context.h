@@ -1,10 +1,9 @@
 /* The context: what all objects share, and the one place where errors are recorded.
- *
- * A function that can fail returns l3a_status and keeps it in a variable called `status`. TRY jumps to the label `done` on failure;
- * there the function releases what it acquired. */
+ */
 #ifndef L3A_CONTEXT_H
 #define L3A_CONTEXT_H
 
+#include "common/try.h"
 #include "l3a/l3a.h"
 
 #include <stdarg.h>
@@ -57,14 +56,6 @@ __attribute__((format(printf, 4, 5))) l3a_status fail(l3a_context *context, l3a_
 
 /* Puts "prefix: " before the text of the error just recorded, and returns the same status. */
 __attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l3a_status status, const char *format, ...);
-
-#define TRY(call)                                                                                                                  \
-    do {                                                                                                                           \
-        status = (call);                                                                                                           \
-        if (status != L3A_OK) {                                                                                                    \
-            goto done;                                                                                                             \
-        }                                                                                                                          \
-    } while (0)
 
 #define FAIL_IF(condition, ...)                                                                                                    \
     do {                                                                                                                           \

@@ -3,7 +3,7 @@
  * and texts are told by their characters. */
 #include "base/picture_kind.h"
 
-#include "base/utf8.h"
+#include "common/utf8.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "base/settings.h"
 
-#include "base/closest.h"
-#include "base/number.h"
+#include "common/closest.h"
+#include "common/number.h"
 
 #include <float.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* Parses command lines with one table of options per command and the library's table of settings. */
 #include "cli.h"
 
+#include "common/closest.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -89,7 +91,7 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
         }
     }
     snprintf(mistyped, sizeof mistyped, "%.*s", (int)length, name);
-    const char *close = l3a_closest(mistyped, names, count);
+    const char *close = closest_name(mistyped, names, count);
     complain(arguments, "unknown option '%s'", text);
     if (close) {
         print_hint("did you mean '--%s'?", close);

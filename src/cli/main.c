@@ -1,6 +1,8 @@
 /* The command `l3a`: finds the command to run, and sets up what every command needs. */
 #include "cli.h"
 
+#include "common/closest.h"
+
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -121,7 +123,7 @@ int unknown_command(const char *name) {
         names[count] = commands[count].name;
         count++;
     }
-    const char *close = l3a_closest(name, names, count);
+    const char *close = closest_name(name, names, count);
     fprintf(stderr, "%sl3a:%s unknown command '%s'\n", style(stderr, STYLE_ERROR), style(stderr, STYLE_PLAIN), name);
     if (close) {
         print_hint("did you mean '%s'?", close);

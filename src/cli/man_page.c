@@ -1,28 +1,19 @@
 /* Manual pages, as roff: l3a(1), and l3a-COMMAND(1) for each command. */
 #include "cli.h"
 
+#include "common/utf8.h"
+
 #include <ctype.h>
 #include <string.h>
 
 #undef printf /* only prints the program's own texts, on several lines */
 
-/* The code of one UTF-8 character; *text moves past it. */
-static unsigned next_code(const char **text) {
-    const unsigned char *bytes = (const unsigned char *)*text;
-    const int more = bytes[0] >= 0xF0 ? 3 : bytes[0] >= 0xE0 ? 2 : bytes[0] >= 0xC0 ? 1 : 0;
-    unsigned code = more ? bytes[0] & (0x3Fu >> more) : bytes[0];
-    for (int i = 1; i <= more; i++) {
-        code = code << 6 | (bytes[i] & 0x3Fu);
-    }
-    *text += more + 1;
-    return code;
-}
-
 /* Escapes text so that roff shows it unchanged, with one paragraph per line. */
 static void print_roff(const char *text, const char *paragraph) {
     bool first = true;
     while (*text) {
-        const unsigned code = next_code(&text);
+        uint32_t code;
+        text += utf8_decode(text, &code);
         if (first && (code == '.' || code == '\'')) {
             printf("\\&");
         }
@@ -36,7 +27,7 @@ static void print_roff(const char *text, const char *paragraph) {
         } else if (code == '\'') {
             printf("\\(aq");
         } else if (code >= 0x80) {
-            printf("\\[u%04X]", code);
+            printf("\\[u%04X]", (unsigned)code);
         } else {
             putchar((int)code);
         }

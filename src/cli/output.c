@@ -1,6 +1,8 @@
 /* How commands print. Only this file knows what must not be sent to a terminal. */
 #include "cli.h"
 
+#include "common/utf8.h"
+
 #include <limits.h>
 #include <locale.h>
 #include <stdarg.h>
@@ -31,18 +33,10 @@ static bool is_obeyed(uint32_t code) {
 }
 
 static struct character take_character(const char *text) {
-    static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char *bytes = (const unsigned char *)text;
-    const unsigned char lead = bytes[0];
-    const size_t length = lead < 0x80 ? 1 : lead < 0xC0 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF8 ? 4 : 0;
-    uint32_t code = length == 1 ? lead : length ? lead & (0xFFU >> (length + 1)) : 0;
-    bool valid = length > 0;
-    for (size_t i = 1; i < length && valid; i++) {
-        valid = (bytes[i] & 0xC0) == 0x80;
-        code = code << 6 | (bytes[i] & 0x3F);
-    }
-    valid = valid && code >= lowest[length] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
-    return valid ? (struct character){length, code, true, is_obeyed(code)} : (struct character){1, lead, false, true};
+    uint32_t code;
+    const size_t length = utf8_decode(text, &code);
+    return length ? (struct character){length, code, true, is_obeyed(code)}
+                  : (struct character){1, (unsigned char)*text, false, true};
 }
 
 /* Shows a hidden character as \x1b or \u202e. */

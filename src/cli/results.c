@@ -1,6 +1,8 @@
 /* The results of a run: tables with the paper's columns for people, and CSV and JSON for programs. */
 #include "cli.h"
 
+#include "common/rank.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,17 +113,16 @@ static const char *threshold_of(const l3a_experiment *experiment, const char *me
 }
 
 /* Ranks each column among the methods that learn phase by phase; in the last column, less is better. */
-static l3a_status rank_columns(l3a_context *context, struct paper_table *table) {
-    l3a_status status = L3A_OK;
-    for (size_t c = 0; status == L3A_OK && c < COLUMNS; c++) {
+static void rank_columns(struct paper_table *table) {
+    for (size_t c = 0; c < COLUMNS; c++) {
         double values[METHODS];
+        struct ranked scratch[METHODS];
         for (size_t i = 0; i < table->count; i++) {
             const bool phased = phase_map(table->results, table->methods[i], table->ends[0]) >= 0;
             values[i] = phased && table->count > 1 ? column_value(&table->summaries[i], c)[0] : NAN;
         }
-        status = l3a_rank(context, values, table->count, 2, c + 1 == COLUMNS, table->places[c]);
+        rank_numbers(values, table->count, 2, c + 1 == COLUMNS, scratch, table->places[c]);
     }
-    return status;
 }
 
 static l3a_status fill_table(l3a_context *context, const l3a_experiment *experiment, struct paper_table *table) {
@@ -144,7 +145,8 @@ static l3a_status fill_table(l3a_context *context, const l3a_experiment *experim
         table->seeds = summary->seeds > table->seeds ? summary->seeds : table->seeds;
         table->orders = summary->orders > table->orders ? summary->orders : table->orders;
     }
-    return rank_columns(context, table);
+    rank_columns(table);
+    return L3A_OK;
 }
 
 static void print_spread(const double value[2], size_t seeds, bool best) {

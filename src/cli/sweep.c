@@ -1,6 +1,9 @@
 /* l3a sweep: a grid of settings, methods and seeds. */
 #include "cli.h"
 
+#include "common/closest.h"
+#include "common/rank.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +56,7 @@ static const l3a_preset *find_preset(const struct arguments *arguments, const ch
             return l3a_preset_at(count);
         }
     }
-    const char *close = l3a_closest(name, names, count);
+    const char *close = closest_name(name, names, count);
     complain(arguments, "unknown preset '%s'", name);
     print_hint(close ? "did you mean '%s'?" : "'l3a help sweep' lists the presets", close);
     return NULL;
@@ -132,22 +135,24 @@ static bool competes(const struct table *table, size_t point) {
 }
 
 /* Marks the best and the second best value of a column; in the last, less is better. */
-static l3a_status rank_column(l3a_context *context, struct table *table, size_t column) {
+static l3a_status rank_column(struct table *table, size_t column) {
     double *values = calloc(table->points, sizeof *values);
     size_t *places = calloc(table->points, sizeof *places);
-    l3a_status status = L3A_ERROR_MEMORY;
-    if (values && places) {
-        for (size_t i = 0; i < table->points; i++) {
-            values[i] = competes(table, i) ? table->cells[i][column].mean : NAN;
-        }
-        status = l3a_rank(context, values, table->points, 2, column + 1 == COLUMNS, places);
+    struct ranked *scratch = calloc(table->points, sizeof *scratch);
+    const bool room = values && places && scratch;
+    for (size_t i = 0; room && i < table->points; i++) {
+        values[i] = competes(table, i) ? table->cells[i][column].mean : NAN;
     }
-    for (size_t i = 0; status == L3A_OK && i < table->points; i++) {
+    if (room) {
+        rank_numbers(values, table->points, 2, column + 1 == COLUMNS, scratch, places);
+    }
+    for (size_t i = 0; room && i < table->points; i++) {
         table->cells[i][column].place = places[i] <= 2 ? (int)places[i] : 0;
     }
     free(values);
     free(places);
-    return status;
+    free(scratch);
+    return room ? L3A_OK : L3A_ERROR_MEMORY;
 }
 
 static l3a_status fill_table(l3a_context *context, struct table *table) {
@@ -176,7 +181,7 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
     }
     l3a_status status = L3A_OK;
     for (size_t j = 0; status == L3A_OK && j < COLUMNS && table->points > 1; j++) {
-        status = rank_column(context, table, j);
+        status = rank_column(table, j);
     }
     return status;
 }

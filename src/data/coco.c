@@ -5,7 +5,7 @@
  * window; 16 bytes per annotation are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but makes
  * the picture a member of the class's phase. */
 #include "base/file.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 #include "data/dataset.h"
 #include "format/json.h"
 
@@ -242,7 +242,7 @@ static l3a_status read_items(struct coco *coco, l3a_status (*read_item)(struct c
         }
         TRY(read_item(coco));
         if (i % REPORT_EVERY == 0) {
-            TRY(report_progress(coco->context, "parse", json_position(json), json->input.size));
+            TRY(report_progress(coco->context, "parse", json_position(json), json->size));
         }
     }
 done:

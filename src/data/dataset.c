@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/machine.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 #include "base/sized.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "data/features.h"
 
-#include "base/closest.h"
-#include "base/number.h"
+#include "common/closest.h"
+#include "common/number.h"
 #include "base/sized.h"
 #include "base/text_index.h"
 #include "base/threads.h"

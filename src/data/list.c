@@ -9,7 +9,7 @@
  * Labels in a field are separated by semicolons. If no field with labels has one, they are separated by '|', and if there is none
  * either, by commas; but where commas separate the columns, only fields in quotes are split that way. */
 #include "base/file.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 #include "data/dataset.h"
 #include "format/csv.h"
 

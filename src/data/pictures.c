@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/picture_kind.h"
 #include "base/text_index.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 #include "data/pictures.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Protocols and class orders: which classes come in which phase. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
 #include "base/random.h"
 #include "base/text_index.h"
 

@@ -7,7 +7,8 @@
  * annotations. */
 #include "base/file.h"
 #include "base/text_index.h"
-#include "base/utf8.h"
+#include "common/closest.h"
+#include "common/utf8.h"
 #include "data/dataset.h"
 #include "format/xml.h"
 
@@ -214,7 +215,7 @@ static l3a_status take_object(struct objects *objects) {
     const struct l3a_dataset *dataset = voc->dataset;
     const size_t class = dataset_find_class(dataset, objects->name);
     if (class == dataset->classes.count) {
-        const char *close = l3a_closest(objects->name, (const char *const *)dataset->classes.items, dataset->classes.count);
+        const char *close = closest_name(objects->name, (const char *const *)dataset->classes.items, dataset->classes.count);
         return fail(voc->context, L3A_ERROR_CLASS, "correct the name, or add ImageSets/Main/CLASS_SPLIT.txt for this class",
                     "%s: '%s' is not one of the %zu classes%s%s%s", objects->path, objects->name, dataset->classes.count,
                     close ? "; did you mean '" : "", close ? close : "", close ? "'?" : "");

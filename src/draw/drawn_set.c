@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/threads.h"
+#include "common/closest.h"
+#include "common/jpeg_write.h"
 #include "draw/scene.h"
 #include "image/picture.h"
 
@@ -51,7 +53,7 @@ static l3a_status check_options(struct drawing *drawing) {
         names[i] = things[i].name;
         drawing->always = options->always && strcmp(options->always, names[i]) == 0 ? i : drawing->always;
     }
-    const char *close = options->always ? l3a_closest(options->always, names, THINGS) : NULL;
+    const char *close = options->always ? closest_name(options->always, names, THINGS) : NULL;
     FAIL_IF(options->always && drawing->always == THINGS, drawing->context, L3A_ERROR_CLASS, NULL,
             "'%s' is not one of the %d classes that can be drawn%s%s%s", options->always, THINGS, close ? "; did you mean '" : "",
             close ? close : "", close ? "'?" : "");

@@ -1,7 +1,7 @@
 #include "format/checkpoint.h"
 
 #include "base/memory.h"
-#include "base/sha256.h"
+#include "common/sha256.h"
 #include "format/safetensors.h"
 #include "format/torch.h"
 

@@ -1,7 +1,7 @@
 #include "format/npy.h"
 
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The stack machine: a stack with marks, a memo of values for reuse, and a table with one function per operation. */
 #include "format/pickle.h"
 
-#include "base/number.h"
+#include "common/number.h"
 
 #include <inttypes.h>
 #include <string.h>

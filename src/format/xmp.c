@@ -12,7 +12,7 @@
  * another property does not count. */
 #include "format/xmp.h"
 
-#include "base/utf8.h"
+#include "common/utf8.h"
 
 #include <expat.h>
 

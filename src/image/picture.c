@@ -236,24 +236,6 @@ done:
     return status;
 }
 
-l3a_status l3a_picture_encode(l3a_context *context, const l3a_picture *picture, size_t quality, uint8_t *bytes, size_t capacity,
-                              size_t *count) {
-    enum { LONGEST_SIDE = 65500 }; /* of a JPEG */
-    l3a_picture own;
-    l3a_status status = L3A_OK;
-    NEED(context, context, picture, bytes, count);
-    TRY(READ_SIZED(context, picture, own));
-    NEED(context, own.pixels);
-    FAIL_IF(quality < 1 || quality > 100 || !own.width || !own.height || own.width > LONGEST_SIDE || own.height > LONGEST_SIDE,
-            context, L3A_ERROR_ARGUMENT, "use a quality from 1 to 100, and sides of up to 65500 pixels",
-            "a picture of %zu x %zu pixels cannot be a JPEG of quality %zu", own.width, own.height, quality);
-    *count = jpeg_encode(own.pixels, own.width, own.height, (int)quality, bytes, capacity);
-    FAIL_IF(!*count, context, L3A_ERROR_ARGUMENT, "make room for more bytes",
-            "a JPEG of %zu x %zu pixels does not fit in %zu bytes", own.width, own.height, capacity);
-done:
-    return status;
-}
-
 void l3a_picture_free(l3a_context *context, l3a_picture *picture) {
     static const l3a_picture clear = {.size = sizeof clear};
     if (context && picture && picture->size) {

@@ -40,8 +40,6 @@ bool heif_decodes(const char *format);
 l3a_status heif_check_parts(const struct picture_bytes *source, uint32_t item);
 /* Whether the last of the boxes that make up such a file is incomplete. */
 bool heif_is_cut_short(const struct picture_bytes *source);
-/* Returns the length of the file, or 0 if it does not fit or memory runs out. quality: 1 to 100. */
-size_t jpeg_encode(const uint8_t *pixels, size_t width, size_t height, int quality, uint8_t *bytes, size_t capacity);
 l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height);
 /* format: for people, "JPEG". */
 l3a_status fail_cut_short(const struct picture_bytes *source, const char *format);

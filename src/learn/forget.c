@@ -7,7 +7,7 @@
  * The result equals a model that never learned them if nothing that stays depends on them: no pseudo-labels were given later, γ
  * was not chosen from them, no phases were folded together, and ω = 1. For a phase, instead of ω = 1, it is enough that no phase
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
-#include "base/closest.h"
+#include "common/closest.h"
 #include "base/text_index.h"
 #include "learn/change.h"
 #include "learn/holds.h"

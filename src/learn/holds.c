@@ -1,6 +1,6 @@
 #include "learn/holds.h"
 
-#include "base/number.h"
+#include "common/number.h"
 #include "base/text_index.h"
 
 #define XXH_STATIC_LINKING_ONLY

@@ -17,7 +17,7 @@
  * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
  * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image, and
  * gives pseudo-labels by the combined score. In version 7 the setting `pseudo-from` says by which. */
-#include "base/number.h"
+#include "common/number.h"
 #include "base/plugin.h"
 #include "base/settings.h"
 #include "format/safetensors.h"

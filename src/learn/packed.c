@@ -1,6 +1,6 @@
 #include "learn/packed.h"
 
-#include "base/number.h"
+#include "common/number.h"
 #include "format/checkpoint.h"
 #include "learn/model.h"
 

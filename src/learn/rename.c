@@ -1,7 +1,7 @@
 /* Renaming a class, and making one class of two: C and f of the two add up, since an image that shows either shows the new class.
  * That is exact if no image was judged for both. If images were, those that show both count twice, because the sums do not tell
  * which they are. */
-#include "base/closest.h"
+#include "common/closest.h"
 #include "learn/change.h"
 
 #include <string.h>

@@ -1,54 +1,12 @@
 #include "measure/compare.h"
 
-#include "base/number.h"
+#include "common/number.h"
+#include "common/rank.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Places ---- */
-
-double as_printed(double value, int decimals) {
-    char text[400];
-    if (!isfinite(value)) {
-        return value;
-    }
-    snprintf(text, sizeof text, "%.*f", decimals < 0 ? 0 : decimals > 20 ? 20 : decimals, value);
-    return strtod(text, NULL);
-}
-
-struct ranked {
-    double value;
-    size_t index;
-};
-
-/* The highest first, and NaN last. */
-static int compare_ranked(const void *left, const void *right) {
-    const struct ranked *a = left, *b = right;
-    return isnan(a->value) || isnan(b->value) ? isnan(a->value) - isnan(b->value) : (a->value < b->value) - (a->value > b->value);
-}
-
-l3a_status l3a_rank(l3a_context *context, const double *values, size_t count, int decimals, int less, size_t *places) {
-    l3a_status status = L3A_OK;
-    struct ranked *ranked = NULL;
-    NEED(context, context, values, places);
-    TRY(allocate(context, count, sizeof *ranked, &ranked));
-    for (size_t i = 0; i < count; i++) {
-        const double shown = as_printed(values[i], decimals);
-        ranked[i] = (struct ranked){less ? -shown : shown, i};
-    }
-    qsort(ranked, count, sizeof *ranked, compare_ranked);
-    for (size_t i = 0, place = 0; i < count; i++) {
-        place += i == 0 || ranked[i].value != ranked[i - 1].value;
-        places[ranked[i].index] = isnan(ranked[i].value) ? 0 : place;
-    }
-done:
-    release(context, ranked);
-    return status;
-}
-
-/* ---- The verdict ---- */
 
 /* The standard deviation of the difference between two contenders; NaN if each has only one trial. */
 static double difference_spread(const struct contender *left, const struct contender *right) {

@@ -1,11 +1,8 @@
-/* Comparing methods: the places of numbers in a table, and one sentence about who ends where. */
+/* Comparing methods: one sentence about who ends where. */
 #ifndef L3A_COMPARE_H
 #define L3A_COMPARE_H
 
 #include "measure/results.h"
-
-/* A number as a table shows it; two that look the same there are equal. */
-double as_printed(double value, int decimals);
 
 /* A method of a run, as a table or a page calls it. */
 struct contender {

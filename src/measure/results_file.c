@@ -1,5 +1,5 @@
 /* The tables of a run's results, as CSV: metrics.csv, per_class.csv and timings.csv. */
-#include "base/number.h"
+#include "common/number.h"
 #include "format/csv.h"
 #include "measure/results.h"
 

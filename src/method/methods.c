@@ -1,7 +1,7 @@
 /* The table of methods. */
 #include "method/method.h"
 
-#include "base/closest.h"
+#include "common/closest.h"
 #include "base/settings.h"
 #include "data/features.h"
 

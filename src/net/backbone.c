@@ -1,7 +1,7 @@
 /* Backbones: recognises the network in a checkpoint, says what pictures it takes, and has a back end compute their features. */
 #include "net/backbone.h"
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
 #include "base/sized.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "report/html.h"
 
-#include "base/utf8.h"
+#include "common/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

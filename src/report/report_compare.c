@@ -1,4 +1,5 @@
 /* Which series are comparable, which is best, and one sentence about them. */
+#include "common/rank.h"
 #include "report/report.h"
 
 #include <math.h>

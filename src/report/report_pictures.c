@@ -2,8 +2,9 @@
  * has the highest score for a class, as a box on the picture. The picture and the drawing of the box fill the same frame, and both
  * are fitted into it whole and in the centre, so the box lies where the crop was, whatever the size of the page. */
 #include "base/file.h"
-#include "base/number.h"
+#include "common/number.h"
 #include "base/views.h"
+#include "common/jpeg_write.h"
 #include "data/dataset.h"
 #include "format/csv.h"
 #include "image/picture.h"

@@ -1,5 +1,5 @@
 /* How the numbers were made: time, memory, settings, machine, and the command that reproduces a run. */
-#include "base/number.h"
+#include "common/number.h"
 #include "report/report.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* A page about a sweep: its points, and how the results depend on the settings that vary. With one of them there is a chart, with
  * two a map, and always a table with the best point first. */
-#include "base/number.h"
+#include "common/number.h"
+#include "common/rank.h"
 #include "measure/folder.h"
 #include "report/report.h"
 

@@ -10,7 +10,7 @@
  * whatever the setting `store`, so that resuming does not change the results. A learner that is not a model restarts its job from
  * the beginning. */
 #include "base/file.h"
-#include "base/number.h"
+#include "common/number.h"
 #include "data/features.h"
 #include "format/csv.h"
 #include "measure/metrics.h"

@@ -1,5 +1,6 @@
 #include "serve/export.h"
 
+#include "common/jpeg_write.h"
 #include "serve/library.h"
 #include "serve/tagging.h"
 
@@ -100,15 +101,15 @@ void export_finish(struct request *request, struct worker *worker) {
 void xmp_start(struct request *request, struct worker *worker) {
     enum { CAPACITY = 1 << 20 };
     size_t count = 0, length = 0;
-    if (!request_json(request, worker)) {
+    if (!request_json(request)) {
         return;
     }
-    const l3a_json_value *list = l3a_json_get(l3a_json_root(request->json), "tags");
+    const struct json_value *list = json_value_get(json_tree_root(request->json), "tags");
     const size_t most = json_count(list);
     const char **tags = most == SIZE_MAX ? NULL : calloc(most + 1, sizeof *tags);
     char *text = malloc(CAPACITY);
-    for (const l3a_json_value *item = l3a_json_first(list); tags && item; item = l3a_json_next(item)) {
-        tags[count] = l3a_json_text(item, NULL);
+    for (const struct json_value *item = json_value_first(list); tags && item; item = json_value_next(item)) {
+        tags[count] = json_value_text(item, NULL);
         count += tags[count] != NULL;
     }
     if (!tags || count != most || !text) {
@@ -138,15 +139,11 @@ static l3a_status shrink(struct request *request, l3a_context *context, const l3
     const size_t longer = picture->width > picture->height ? picture->width : picture->height;
     const size_t side = longer < size ? longer : size;
     const size_t width = (picture->width * side + longer / 2) / longer, height = (picture->height * side + longer / 2) / longer;
-    size_t count = 0;
     l3a_status status = l3a_picture_resize(context, picture, width ? width : 1, height ? height : 1, L3A_FILTER_BILINEAR, &small);
     const size_t capacity = 3 * small.width * small.height + 4096;
     uint8_t *bytes = status == L3A_OK ? malloc(capacity) : NULL;
     if (bytes) {
-        status = l3a_picture_encode(context, &small, QUALITY, bytes, capacity, &count);
-    }
-    if (bytes && status == L3A_OK) {
-        text_add(&request->answer, bytes, count);
+        text_add(&request->answer, bytes, jpeg_encode(small.pixels, small.width, small.height, QUALITY, bytes, capacity));
     }
     free(bytes);
     l3a_picture_free(context, &small);

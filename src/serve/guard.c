@@ -1,6 +1,6 @@
 #include "serve/guard.h"
 
-#include "l3a/l3a.h"
+#include "common/sha256.h"
 #include "serve/text.h"
 
 #include <arpa/inet.h>
@@ -53,7 +53,7 @@ bool origin_is_own(const char *origin, const char *host) {
 static bool is_token(const char *text, size_t length, const uint8_t token[32]) {
     uint8_t given[32];
     unsigned difference = 0;
-    l3a_sha256(text, length, given);
+    sha256_of(text, length, given);
     for (size_t i = 0; i < sizeof given; i++) {
         difference |= (unsigned)(given[i] ^ token[i]);
     }

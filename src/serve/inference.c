@@ -78,16 +78,16 @@ void inference_model_now(struct request *request) {
 /* The input of a request. */
 struct tensor {
     const char *name, *type;
-    const l3a_json_value *shape, *data;
+    const struct json_value *shape, *data;
     const uint8_t *bytes; /* NULL: `data` has it */
     size_t byte_count;
 };
 
 /* How many items the shape has; 0 if it is none. */
-static double shape_items(const l3a_json_value *shape) {
-    double items = l3a_json_first(shape) ? 1 : 0;
-    for (const l3a_json_value *item = l3a_json_first(shape); item; item = l3a_json_next(item)) {
-        const double size = l3a_json_number(item);
+static double shape_items(const struct json_value *shape) {
+    double items = json_value_first(shape) ? 1 : 0;
+    for (const struct json_value *item = json_value_first(shape); item; item = json_value_next(item)) {
+        const double size = json_value_number(item);
         items *= size >= 1 && size <= 1e9 && floor(size) == size ? size : 0;
     }
     return items;
@@ -95,24 +95,25 @@ static double shape_items(const l3a_json_value *shape) {
 
 /* Finds the input; its bytes, if it has some, are what follows the JSON. false: refused. */
 static bool read_input(struct request *request, size_t json_length, struct tensor *tensor) {
-    const l3a_json_value *inputs = l3a_json_get(l3a_json_root(request->json), "inputs"), *input = l3a_json_first(inputs);
-    const l3a_json_value *parameters = l3a_json_get(input, "parameters"), *size = l3a_json_get(parameters, "binary_data_size");
+    const struct json_value *inputs = json_value_get(json_tree_root(request->json), "inputs"), *input = json_value_first(inputs);
+    const struct json_value *parameters = json_value_get(input, "parameters"),
+                            *size = json_value_get(parameters, "binary_data_size");
     const size_t more = request->body.length > json_length ? request->body.length - json_length : 0;
-    *tensor = (struct tensor){.name = l3a_json_text(l3a_json_get(input, "name"), NULL),
-                              .type = l3a_json_text(l3a_json_get(input, "datatype"), NULL),
-                              .shape = l3a_json_get(input, "shape"),
-                              .data = l3a_json_get(input, "data"),
+    *tensor = (struct tensor){.name = json_value_text(json_value_get(input, "name"), NULL),
+                              .type = json_value_text(json_value_get(input, "datatype"), NULL),
+                              .shape = json_value_get(input, "shape"),
+                              .data = json_value_get(input, "data"),
                               .bytes = size && more ? (const uint8_t *)request->body.bytes + json_length : NULL,
                               .byte_count = more};
     if (json_count(inputs) != 1) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send the input 'image' (BYTES) or 'features' (FP32)",
                "'inputs' is not an array with one tensor");
-    } else if (l3a_json_get(parameters, "shared_memory_region")) {
+    } else if (json_value_get(parameters, "shared_memory_region")) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send the tensor in the request", "shared memory is not supported");
-    } else if (l3a_json_number(size) != (double)more) {
+    } else if (json_value_number(size) != (double)more) {
         refuse(request, MHD_HTTP_BAD_REQUEST,
                "give the bytes after the JSON as 'binary_data_size', and the bytes before them in Inference-Header-Content-Length",
-               "%zu bytes follow the JSON, and 'binary_data_size' says %.0f", more, l3a_json_number(size));
+               "%zu bytes follow the JSON, and 'binary_data_size' says %.0f", more, json_value_number(size));
     } else if (shape_items(tensor->shape) < 1) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "give each size of the tensor, as in \"shape\": [2]", "the input has no shape");
     }
@@ -128,13 +129,14 @@ static bool is_good(double number) {
 }
 
 /* The numbers of a tensor in JSON, which may be nested, in order; false if there are not exactly `count`. */
-static bool read_numbers(const l3a_json_value *data, float *numbers, size_t count) {
+static bool read_numbers(const struct json_value *data, float *numbers, size_t count) {
     size_t found = 0;
-    for (const l3a_json_value *row = l3a_json_first(data); row; row = l3a_json_next(row)) {
-        const bool nested = l3a_json_kind_of(row) == L3A_JSON_ARRAY;
-        for (const l3a_json_value *item = nested ? l3a_json_first(row) : row; item; item = nested ? l3a_json_next(item) : NULL) {
-            const double number = l3a_json_number(item);
-            if (l3a_json_kind_of(item) != L3A_JSON_NUMBER || found == count || !is_good(number)) {
+    for (const struct json_value *row = json_value_first(data); row; row = json_value_next(row)) {
+        const bool nested = json_value_kind(row) == JSON_ARRAY;
+        for (const struct json_value *item = nested ? json_value_first(row) : row; item;
+             item = nested ? json_value_next(item) : NULL) {
+            const double number = json_value_number(item);
+            if (json_value_kind(item) != JSON_NUMBER || found == count || !is_good(number)) {
                 return false;
             }
             numbers[found++] = (float)number;
@@ -156,7 +158,7 @@ static bool read_binary_numbers(const struct tensor *tensor, float *numbers, siz
 
 static void read_features(struct request *request, const struct tensor *tensor) {
     const size_t width = request->server->pipeline.width;
-    const double rows = l3a_json_number(l3a_json_first(tensor->shape));
+    const double rows = json_value_number(json_value_first(tensor->shape));
     if (rows > REQUEST_PICTURES || shape_items(tensor->shape) != rows * (double)width) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send 1 to 1000 rows at a time", "the shape of 'features' is not [rows, %zu]", width);
         return;
@@ -203,8 +205,8 @@ static void read_images(struct request *request, const struct tensor *tensor) {
         return;
     }
     picture = request->pictures;
-    for (const l3a_json_value *item = l3a_json_first(tensor->data); item; item = l3a_json_next(item), picture++) {
-        picture->base64 = l3a_json_text(item, &picture->base64_length);
+    for (const struct json_value *item = json_value_first(tensor->data); item; item = json_value_next(item), picture++) {
+        picture->base64 = json_value_text(item, &picture->base64_length);
         if (!picture->base64) {
             refuse(request, MHD_HTTP_BAD_REQUEST, "send pictures as base64", "%s is not a text", picture->name);
             return;
@@ -257,14 +259,15 @@ struct output {
 
 /* The outputs that the request wants; false: refused. */
 static bool read_outputs(struct request *request, struct output outputs[OUTPUTS]) {
-    const l3a_json_value *root = l3a_json_root(request->json), *wanted = l3a_json_first(l3a_json_get(root, "outputs"));
-    const bool binary = l3a_json_number(l3a_json_get(l3a_json_get(root, "parameters"), "binary_data_output")) != 0;
+    const struct json_value *root = json_tree_root(request->json), *wanted = json_value_first(json_value_get(root, "outputs"));
+    const bool binary = json_value_number(json_value_get(json_value_get(root, "parameters"), "binary_data_output")) != 0;
     outputs[SCORES] = (struct output){"scores", "FP32", true, !wanted, binary, {0}};
     outputs[PREDICTED] = (struct output){"predicted", "BOOL", true, !wanted, binary, {0}};
     outputs[TAGS] = (struct output){"tags", "BYTES", false, !wanted, binary, {0}};
-    for (; wanted; wanted = l3a_json_next(wanted)) {
-        const char *name = l3a_json_text(l3a_json_get(wanted, "name"), NULL);
-        const l3a_json_value *parameters = l3a_json_get(wanted, "parameters"), *own = l3a_json_get(parameters, "binary_data");
+    for (; wanted; wanted = json_value_next(wanted)) {
+        const char *name = json_value_text(json_value_get(wanted, "name"), NULL);
+        const struct json_value *parameters = json_value_get(wanted, "parameters"),
+                                *own = json_value_get(parameters, "binary_data");
         struct output *output = outputs;
         while (output < outputs + OUTPUTS && (!name || strcmp(name, output->name) != 0)) {
             output++;
@@ -274,13 +277,13 @@ static bool read_outputs(struct request *request, struct output outputs[OUTPUTS]
                    name ? name : "");
             return false;
         }
-        if (l3a_json_get(parameters, "classification") || l3a_json_get(parameters, "shared_memory_region")) {
+        if (json_value_get(parameters, "classification") || json_value_get(parameters, "shared_memory_region")) {
             refuse(request, MHD_HTTP_BAD_REQUEST, "ask for 'tags' to get names; ask for tensors in the answer",
                    "output '%s': classification and shared memory are not supported", name);
             return false;
         }
         output->wanted = true;
-        output->binary = own ? l3a_json_number(own) != 0 : binary;
+        output->binary = own ? json_value_number(own) != 0 : binary;
     }
     return true;
 }
@@ -326,6 +329,7 @@ void infer_start(struct request *request, struct worker *worker) {
     const char *header = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Inference-Header-Content-Length");
     struct output outputs[OUTPUTS];
     struct tensor tensor;
+    (void)worker;
     if (!rest) {
         return;
     }
@@ -340,7 +344,7 @@ void infer_start(struct request *request, struct worker *worker) {
                "Inference-Header-Content-Length is larger than the request");
         return;
     }
-    if (!request_json_head(request, worker, (size_t)json_length) || !read_input(request, (size_t)json_length, &tensor) ||
+    if (!request_json_head(request, (size_t)json_length) || !read_input(request, (size_t)json_length, &tensor) ||
         !read_outputs(request, outputs)) {
         return;
     }
@@ -389,7 +393,7 @@ static void infer_one(struct picture *picture, const l3a_tags *tags, void *user)
 
 static void write_inference(struct request *request, const struct inference *inference) {
     struct text *answer = &request->answer;
-    const char *id = l3a_json_text(l3a_json_get(l3a_json_root(request->json), "id"), NULL);
+    const char *id = json_value_text(json_value_get(json_tree_root(request->json), "id"), NULL);
     const struct output *end = inference->outputs + OUTPUTS;
     bool binary = false;
     size_t written = 0;

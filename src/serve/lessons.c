@@ -90,7 +90,8 @@ static void forget_keys(struct request *request) {
 }
 
 void teach_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request_json(request, worker) && pictures_read(request) && !takes_features(request->server)) {
+    (void)worker;
+    if (lessons_allowed(request) && request_json(request) && pictures_read(request) && !takes_features(request->server)) {
         forget_keys(request);
     }
 }
@@ -108,8 +109,8 @@ void teach_finish(struct request *request, struct worker *worker) {
 }
 
 /* The texts of a list, for the caller to free; NULL: refused. A missing list is empty. */
-static const char **read_names(struct request *request, const l3a_json_value *told, const char *key, size_t *count) {
-    const l3a_json_value *list = l3a_json_get(told, key);
+static const char **read_names(struct request *request, const struct json_value *told, const char *key, size_t *count) {
+    const struct json_value *list = json_value_get(told, key);
     const size_t length = list ? json_count(list) : 0;
     const char **names = length == SIZE_MAX ? NULL : calloc(length + 1, sizeof *names);
     *count = 0;
@@ -117,8 +118,8 @@ static const char **read_names(struct request *request, const l3a_json_value *to
         refuse(request, MHD_HTTP_BAD_REQUEST, "give a list of names", "'%s' is not a list", key);
         return NULL;
     }
-    for (const l3a_json_value *item = l3a_json_first(list); item; item = l3a_json_next(item)) {
-        names[*count] = l3a_json_text(item, NULL);
+    for (const struct json_value *item = json_value_first(list); item; item = json_value_next(item)) {
+        names[*count] = json_value_text(item, NULL);
         if (!names[(*count)++]) {
             refuse(request, MHD_HTTP_BAD_REQUEST, "give a list of names", "'%s' contains something that is not a name", key);
             free(names);
@@ -145,7 +146,7 @@ static l3a_status add_judged(struct picture *picture, const l3a_judgement *judge
 
 /* Adds a picture to the lesson; false: refused. */
 static bool add_picture(struct request *request, struct picture *picture, l3a_lesson *lesson) {
-    l3a_judgement judgement = {.size = sizeof judgement, .only = l3a_json_number(l3a_json_get(picture->told, "only")) != 0};
+    l3a_judgement judgement = {.size = sizeof judgement, .only = json_value_number(json_value_get(picture->told, "only")) != 0};
     const char **tags = read_names(request, picture->told, "tags", &judgement.tag_count);
     const char **absent = tags ? read_names(request, picture->told, "not", &judgement.absent_count) : NULL;
     judgement.tags = tags;
@@ -224,9 +225,9 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
 
 void teach_lesson(struct request *request) {
     struct server *server = request->server;
-    const l3a_json_value *instead = l3a_json_get(l3a_json_root(request->json), "instead");
+    const struct json_value *instead = json_value_get(json_tree_root(request->json), "instead");
     const l3a_lesson_options options = {.size = sizeof options,
-                                        .instead = l3a_json_number(instead) != 0,
+                                        .instead = json_value_number(instead) != 0,
                                         .most_new_classes = LESSON_TAGS,
                                         .most_classes = MODEL_TAGS};
     l3a_teach_report report = {.size = sizeof report};
@@ -252,9 +253,10 @@ void teach_lesson(struct request *request) {
 
 /* The body may be empty. Otherwise it names the lesson by its id, and by nothing else: numbers are used again after an undo. */
 void undo_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request->body.length && request_json(request, worker)) {
-        const l3a_json_value *root = l3a_json_root(request->json);
-        if (l3a_json_first(root) && !l3a_json_text(l3a_json_get(root, "id"), NULL)) {
+    (void)worker;
+    if (lessons_allowed(request) && request->body.length && request_json(request)) {
+        const struct json_value *root = json_tree_root(request->json);
+        if (json_value_first(root) && !json_value_text(json_value_get(root, "id"), NULL)) {
             refuse(request, MHD_HTTP_BAD_REQUEST,
                    "send {\"id\": \"…\"}, as the history has it, or nothing to undo whatever lesson is the last",
                    "the lesson to undo is not named by its id");
@@ -265,7 +267,7 @@ void undo_start(struct request *request, struct worker *worker) {
 /* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. */
 void undo_lesson(struct request *request) {
     struct server *server = request->server;
-    const char *wanted = l3a_json_text(l3a_json_get(l3a_json_root(request->json), "id"), NULL);
+    const char *wanted = json_value_text(json_value_get(json_tree_root(request->json), "id"), NULL);
     char id[LESSON_ID];
     l3a_history_entry last;
     last_lesson(server, &last);
@@ -296,19 +298,20 @@ void undo_lesson(struct request *request) {
 }
 
 void rename_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request_json(request, worker) &&
-        (!l3a_json_text(l3a_json_get(l3a_json_root(request->json), "from"), NULL) ||
-         !l3a_json_text(l3a_json_get(l3a_json_root(request->json), "to"), NULL))) {
+    (void)worker;
+    if (lessons_allowed(request) && request_json(request) &&
+        (!json_value_text(json_value_get(json_tree_root(request->json), "from"), NULL) ||
+         !json_value_text(json_value_get(json_tree_root(request->json), "to"), NULL))) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"from\": \"cat\", \"to\": \"kitten\"}", "'from' or 'to' is missing");
     }
 }
 
 void rename_class(struct request *request) {
     struct server *server = request->server;
-    const l3a_json_value *root = l3a_json_root(request->json);
+    const struct json_value *root = json_tree_root(request->json);
     int exact = 1;
-    const l3a_status status = l3a_tagger_rename(server->tagger, l3a_json_text(l3a_json_get(root, "from"), NULL),
-                                                l3a_json_text(l3a_json_get(root, "to"), NULL), &exact);
+    const l3a_status status = l3a_tagger_rename(server->tagger, json_value_text(json_value_get(root, "from"), NULL),
+                                                json_value_text(json_value_get(root, "to"), NULL), &exact);
     if (status != L3A_OK) {
         refuse_change(request, status);
         return;

@@ -18,6 +18,7 @@
  * The queue is bounded, and so is what a request takes of it: a quarter of the room that is left, if it has that many pictures,
  * from the moment it is admitted until it has all features. So there is room for a single picture while many large requests wait.
  */
+#include "common/sha256.h"
 #include "serve/library.h"
 #include "serve/peers.h"
 
@@ -235,7 +236,7 @@ const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **o
 
 static void make_key(const uint8_t *bytes, size_t count, char *key) {
     uint8_t digest[32];
-    l3a_sha256(bytes, count, digest);
+    sha256_of(bytes, count, digest);
     hex_encode(digest, KEY_BYTES, key);
 }
 

@@ -83,27 +83,24 @@ bool format_allowed(const struct server *server, const void *bytes, size_t count
     return !refused;
 }
 
-bool request_json_head(struct request *request, struct worker *worker, size_t length) {
-    pthread_mutex_lock(&worker->lock);
-    const l3a_status status =
-        l3a_json_read(worker->context, "the request", request->body.bytes, length, JSON_VALUES, &request->json);
-    request->reader_of_json = worker;
+bool request_json_head(struct request *request, size_t length) {
+    struct json_problem problem;
+    const l3a_status status = json_tree_read("the request", request->body.bytes, length, JSON_VALUES, &request->json, &problem);
     if (status == L3A_ERROR_MEMORY) {
-        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, l3a_error_hint(worker->context), "%s", l3a_error_text(worker->context));
+        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, problem.hint, "%s", problem.text);
     } else if (status != L3A_OK) {
-        refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "%s", l3a_error_text(worker->context));
-    } else if (l3a_json_kind_of(l3a_json_root(request->json)) != L3A_JSON_OBJECT) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "%s", problem.text);
+    } else if (json_value_kind(json_tree_root(request->json)) != JSON_OBJECT) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "the request is not a JSON object");
     }
-    pthread_mutex_unlock(&worker->lock);
     if (length == request->body.length) {
         text_free(&request->body); /* the tree has copies */
     }
     return !request->status;
 }
 
-bool request_json(struct request *request, struct worker *worker) {
-    return request_json_head(request, worker, request->body.length);
+bool request_json(struct request *request) {
+    return request_json_head(request, request->body.length);
 }
 
 void request_release(struct request *request) {
@@ -118,12 +115,8 @@ void request_release(struct request *request) {
     free(request->pictures);
     request->pictures = NULL;
     request->picture_count = 0;
-    if (request->json) {
-        pthread_mutex_lock(&request->reader_of_json->lock);
-        l3a_json_free(request->json);
-        pthread_mutex_unlock(&request->reader_of_json->lock);
-        request->json = NULL;
-    }
+    json_tree_free(request->json);
+    request->json = NULL;
     text_free(&request->body);
     body_discount(request);
 }

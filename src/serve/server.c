@@ -1,4 +1,5 @@
 /* Starting and ending the server. */
+#include "common/sha256.h"
 #include "serve/http.h"
 #include "serve/peers.h"
 #include "serve/protocols.h"
@@ -170,7 +171,7 @@ static bool prepare(struct server *server) {
     pthread_mutex_init(&server->peer_lock, NULL);
     gethostname(server->own_name, sizeof server->own_name - 1);
     if (options->token) {
-        l3a_sha256(options->token, strlen(options->token), server->token);
+        sha256_of(options->token, strlen(options->token), server->token);
     }
     if (options->library) {
         server->library = open(options->library, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

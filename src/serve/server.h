@@ -2,6 +2,7 @@
 #ifndef L3A_SERVE_SERVER_H
 #define L3A_SERVE_SERVER_H
 
+#include "common/json_tree.h"
 #include "serve/serve.h"
 #include "serve/text.h"
 
@@ -29,8 +30,8 @@ struct picture {
     size_t base64_length;
     const void *bytes; /* in the body of the request */
     size_t byte_count;
-    const l3a_json_value *told; /* the object of the request that it comes from; NULL: none */
-    char key[KEY_TEXT];         /* "": not known yet */
+    const struct json_value *told; /* the object of the request that it comes from; NULL: none */
+    char key[KEY_TEXT];            /* "": not known yet */
     uint64_t checksum;
     float *input;     /* for the backbone, until it has run */
     float *features;  /* NULL: there are none (yet) */
@@ -83,8 +84,7 @@ struct request {
     char *upload_path;
     uint64_t upload_bytes;
     bool uploads; /* it is the one that may */
-    l3a_json *json;
-    struct worker *reader_of_json; /* whose context it belongs to */
+    struct json_tree *json;
     struct picture *pictures;
     size_t picture_count;
     struct client *client;
@@ -128,9 +128,9 @@ void request_done(struct request *request);
  * allowed. *problem says why not. */
 bool format_allowed(const struct server *server, const void *bytes, size_t count, const char **problem);
 /* Reads the body as a JSON object; false: refused. */
-bool request_json(struct request *request, struct worker *worker);
+bool request_json(struct request *request);
 /* The same with its first `length` bytes; the body is kept if there are more. */
-bool request_json_head(struct request *request, struct worker *worker, size_t length);
+bool request_json_head(struct request *request, size_t length);
 
 /* ---- What is known: what readers of the server see of the model ---- */
 

@@ -4,6 +4,7 @@
  * A task names its picture by an address. This server opens no connections, so it takes pictures that are in the address itself
  * (data:image/jpeg;base64,…), and those of its library by the path that Label Studio gives to local files
  * (/data/local-files/?d=PATH) or to uploads (/data/upload/PATH), with or without the name of its host before it. */
+#include "common/sha256.h"
 #include "serve/protocols.h"
 
 #include "serve/tagging.h"
@@ -20,7 +21,7 @@ static void write_version(struct request *request, struct text *text) {
     struct text version = {0};
     uint8_t digest[32];
     char digits[9];
-    l3a_sha256(knowledge->class_list.bytes, knowledge->class_list.length, digest);
+    sha256_of(knowledge->class_list.bytes, knowledge->class_list.length, digest);
     hex_encode(digest, 4, digits);
     text_print(&version, "%s %s", request->server->model_name, digits);
     text_json(text, version.bytes ? version.bytes : "");
@@ -34,7 +35,8 @@ void studio_health_now(struct request *request) {
 }
 
 void studio_setup_start(struct request *request, struct worker *worker) {
-    if (request_json(request, worker)) {
+    (void)worker;
+    if (request_json(request)) {
         text_print(&request->answer, "{\"model_version\": ");
         write_version(request, &request->answer);
         text_print(&request->answer, "}\n");
@@ -50,7 +52,8 @@ void studio_versions_now(struct request *request) {
 }
 
 void studio_webhook_start(struct request *request, struct worker *worker) {
-    if (request_json(request, worker)) {
+    (void)worker;
+    if (request_json(request)) {
         text_print(&request->answer, "{\"status\": \"ignored\", \"hint\": \"teach on the page, or with POST /v1/teach\"}\n");
         request->status = MHD_HTTP_OK;
     }
@@ -80,8 +83,8 @@ struct choices {
     bool single;               /* one picture has one choice */
 };
 
-static void read_choices(const l3a_json_value *root, struct choices *choices) {
-    const char *config = l3a_json_text(l3a_json_get(root, "label_config"), NULL);
+static void read_choices(const struct json_value *root, struct choices *choices) {
+    const char *config = json_value_text(json_value_get(root, "label_config"), NULL);
     const char *tag = config ? strstr(config, "<Choices") : NULL, *end = tag ? strchr(tag, '>') : NULL;
     char kind[NAME] = "single"; /* as Label Studio has it if nothing is said */
     *choices = (struct choices){.from = "choice", .to = "image"};
@@ -107,13 +110,13 @@ static const char *local_path(const char *address) {
 }
 
 /* Finds the picture of a task: the first of its data that is an address of one. */
-static void read_task(struct request *request, const l3a_json_value *task, struct picture *picture, size_t number) {
+static void read_task(struct request *request, const struct json_value *task, struct picture *picture, size_t number) {
     char name[40];
     picture->told = task;
-    const l3a_json_value *data = l3a_json_get(task, "data");
-    for (const l3a_json_value *item = l3a_json_first(data); item; item = l3a_json_next(item)) {
+    const struct json_value *data = json_value_get(task, "data");
+    for (const struct json_value *item = json_value_first(data); item; item = json_value_next(item)) {
         size_t length = 0;
-        const char *address = l3a_json_text(item, &length), *path = address ? local_path(address) : NULL;
+        const char *address = json_value_text(item, &length), *path = address ? local_path(address) : NULL;
         if (path && request->server->library >= 0 && (picture->name = copy_string(path))) {
             MHD_http_unescape(picture->name);
             picture->path = picture->name;
@@ -135,15 +138,16 @@ static void read_task(struct request *request, const l3a_json_value *task, struc
 
 void studio_predict_start(struct request *request, struct worker *worker) {
     size_t i = 0;
-    if (!request_json(request, worker)) {
+    (void)worker;
+    if (!request_json(request)) {
         return;
     }
-    const l3a_json_value *tasks = l3a_json_get(l3a_json_root(request->json), "tasks");
+    const struct json_value *tasks = json_value_get(json_tree_root(request->json), "tasks");
     const size_t count = json_count(tasks);
     if (count == SIZE_MAX) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"tasks\": [{\"data\": {\"image\": …}}]}", "'tasks' is missing");
     } else if (pictures_create(request, count)) {
-        for (const l3a_json_value *task = l3a_json_first(tasks); task; task = l3a_json_next(task), i++) {
+        for (const struct json_value *task = json_value_first(tasks); task; task = json_value_next(task), i++) {
             read_task(request, task, &request->pictures[i], i);
         }
     }
@@ -185,7 +189,7 @@ static void predict_one(struct picture *picture, const l3a_tags *tags, void *use
 void studio_predict_finish(struct request *request, struct worker *worker) {
     struct studio studio = {.request = request, .objects = calloc(request->picture_count, sizeof *studio.objects)};
     struct text *answer = &request->answer;
-    read_choices(l3a_json_root(request->json), &studio.choices);
+    read_choices(json_tree_root(request->json), &studio.choices);
     if (!studio.objects) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
     } else if (pictures_score(request, worker, predict_one, &studio)) {

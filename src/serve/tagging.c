@@ -9,12 +9,12 @@ enum { NEXT_BEST = 3 };
 
 /* ---- Reading ---- */
 
-size_t json_count(const l3a_json_value *value) {
+size_t json_count(const struct json_value *value) {
     size_t count = 0;
-    if (l3a_json_kind_of(value) != L3A_JSON_ARRAY) {
+    if (json_value_kind(value) != JSON_ARRAY) {
         return SIZE_MAX;
     }
-    for (const l3a_json_value *item = l3a_json_first(value); item; item = l3a_json_next(item)) {
+    for (const struct json_value *item = json_value_first(value); item; item = json_value_next(item)) {
         count++;
     }
     return count;
@@ -57,12 +57,13 @@ static bool find_key(struct request *request, const char *key, struct picture *p
     return true;
 }
 
-bool picture_read(struct request *request, const l3a_json_value *told, struct picture *picture, size_t number) {
-    const char *name = l3a_json_text(l3a_json_get(told, "name"), NULL), *key = l3a_json_text(l3a_json_get(told, "key"), NULL);
-    const char *path = l3a_json_text(l3a_json_get(told, "path"), NULL);
-    const char *image = l3a_json_text(l3a_json_get(told, "image"), &picture->base64_length);
+bool picture_read(struct request *request, const struct json_value *told, struct picture *picture, size_t number) {
+    const char *name = json_value_text(json_value_get(told, "name"), NULL),
+               *key = json_value_text(json_value_get(told, "key"), NULL);
+    const char *path = json_value_text(json_value_get(told, "path"), NULL);
+    const char *image = json_value_text(json_value_get(told, "image"), &picture->base64_length);
     char numbered[40];
-    if (l3a_json_kind_of(told) != L3A_JSON_OBJECT || !!key + !!path + !!image != 1) {
+    if (json_value_kind(told) != JSON_OBJECT || !!key + !!path + !!image != 1) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "give each picture one of 'image' (base64), 'path' (in the library) and 'key'",
                "picture %zu does not have exactly one of 'image', 'path' and 'key'", number + 1);
         return false;
@@ -81,7 +82,7 @@ bool picture_read(struct request *request, const l3a_json_value *told, struct pi
 }
 
 bool pictures_read(struct request *request) {
-    const l3a_json_value *list = l3a_json_get(l3a_json_root(request->json), "pictures");
+    const struct json_value *list = json_value_get(json_tree_root(request->json), "pictures");
     const size_t count = json_count(list);
     if (count == SIZE_MAX) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"pictures\": [{\"image\": \"<base64>\"}, …]}", "'pictures' is missing");
@@ -91,7 +92,7 @@ bool pictures_read(struct request *request) {
         return false;
     }
     size_t i = 0;
-    for (const l3a_json_value *item = l3a_json_first(list); item; item = l3a_json_next(item), i++) {
+    for (const struct json_value *item = json_value_first(list); item; item = json_value_next(item), i++) {
         if (!picture_read(request, item, &request->pictures[i], i)) {
             return false;
         }
@@ -103,14 +104,15 @@ bool pictures_read(struct request *request) {
 static bool wants_all(const struct request *request) {
     bool bad = false;
     const char *all = query(request, "all", &bad);
-    return (all && strcmp(all, "1") == 0) || l3a_json_number(l3a_json_get(l3a_json_root(request->json), "all")) != 0;
+    return (all && strcmp(all, "1") == 0) || json_value_number(json_value_get(json_tree_root(request->json), "all")) != 0;
 }
 
 void tag_start(struct request *request, struct worker *worker) {
     const char *type = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Content-Type");
     bool bad = false;
+    (void)worker;
     if (type && strncmp(type, "application/json", 16) == 0) {
-        if (request_json(request, worker) && pictures_read(request)) {
+        if (request_json(request) && pictures_read(request)) {
             request->all = wants_all(request);
         }
         return;
@@ -131,10 +133,11 @@ void tag_start(struct request *request, struct worker *worker) {
 
 void score_start(struct request *request, struct worker *worker) {
     size_t i = 0;
-    if (!request_json(request, worker)) {
+    (void)worker;
+    if (!request_json(request)) {
         return;
     }
-    const l3a_json_value *keys = l3a_json_get(l3a_json_root(request->json), "keys");
+    const struct json_value *keys = json_value_get(json_tree_root(request->json), "keys");
     const size_t count = json_count(keys);
     if (count == SIZE_MAX) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"keys\": [\"…\", …]}", "'keys' is missing");
@@ -144,8 +147,8 @@ void score_start(struct request *request, struct worker *worker) {
     if (!pictures_create(request, count)) {
         return;
     }
-    for (const l3a_json_value *item = l3a_json_first(keys); item; item = l3a_json_next(item), i++) {
-        const char *key = l3a_json_text(item, NULL);
+    for (const struct json_value *item = json_value_first(keys); item; item = json_value_next(item), i++) {
+        const char *key = json_value_text(item, NULL);
         if (!key) {
             refuse(request, MHD_HTTP_BAD_REQUEST, "keys are texts from earlier answers", "key %zu is not a text", i + 1);
             return;

@@ -8,11 +8,11 @@
 bool pictures_create(struct request *request, size_t count);
 /* Reads a picture from {"image": base64} or {"path": …} or {"key": …}; false: refused. A key whose features are gone gives the
  * picture the problem 410. */
-bool picture_read(struct request *request, const l3a_json_value *told, struct picture *picture, size_t number);
+bool picture_read(struct request *request, const struct json_value *told, struct picture *picture, size_t number);
 /* Reads the "pictures" of the request; false: refused. */
 bool pictures_read(struct request *request);
 /* How many values an array has; SIZE_MAX if the value is not an array. */
-size_t json_count(const l3a_json_value *value);
+size_t json_count(const struct json_value *value);
 
 /* Scores the pictures that have features, and calls `each` with their tags in order. Those with a problem are left out. Returns
  * false if the request was refused. */

@@ -1,5 +1,7 @@
 #include "serve/text.h"
 
+#include "common/utf8.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,37 +51,20 @@ void text_print(struct text *text, const char *format, ...) {
     }
 }
 
-/* The length of the character at the start of a text that ends with a zero byte; 0 if it is not UTF-8. */
-static size_t character(const unsigned char *at) {
-    const size_t length = at[0] < 0x80                    ? 1
-                          : at[0] >= 0xC2 && at[0] < 0xE0 ? 2
-                          : at[0] >= 0xE0 && at[0] < 0xF0 ? 3
-                          : at[0] >= 0xF0 && at[0] < 0xF5 ? 4
-                                                          : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool overlong = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
-    const bool outside = (at[0] == 0xED && at[1] >= 0xA0) || (at[0] == 0xF4 && at[1] >= 0x90);
-    return length > 2 && (overlong || outside) ? 0 : length;
-}
-
 void text_json(struct text *text, const char *string) {
     text_add(text, "\"", 1);
-    for (const unsigned char *at = (const unsigned char *)string; *at;) {
-        const size_t length = character(at);
+    for (uint32_t code; *string;) {
+        const size_t length = utf8_decode(string, &code);
         if (!length) {
             text_add(text, "\xEF\xBF\xBD", 3);
-        } else if (*at == '"' || *at == '\\') {
-            text_print(text, "\\%c", *at);
-        } else if (*at < 0x20 || *at == 0x7F) {
-            text_print(text, "\\u%04x", *at);
+        } else if (code == '"' || code == '\\') {
+            text_print(text, "\\%c", (char)code);
+        } else if (code < 0x20 || code == 0x7F) {
+            text_print(text, "\\u%04x", (unsigned)code);
         } else {
-            text_add(text, at, length);
+            text_add(text, string, length);
         }
-        at += length ? length : 1;
+        string += length ? length : 1;
     }
     text_add(text, "\"", 1);
 }

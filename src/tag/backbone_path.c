@@ -7,7 +7,7 @@
  * records `preprocess` and `pool`. The folder of a model that is a symbolic link is the folder of the file it leads to. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 #include "extract/intake.h"
 #include "image/picture.h"
 #include "learn/model.h"

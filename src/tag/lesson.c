@@ -2,7 +2,7 @@
 #include "tag/lesson.h"
 
 #include "base/sized.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>

@@ -3,6 +3,7 @@
  * Everything that may go wrong with a picture is found out before the model changes. */
 #include "base/sized.h"
 #include "base/text_index.h"
+#include "common/closest.h"
 #include "extract/intake.h"
 #include "image/prepare.h"
 #include "learn/model.h"
@@ -297,7 +298,7 @@ done:
 static l3a_status fail_unknown(const struct teaching *teaching, const char *who, const char *name) {
     char hint[512];
     const char *const *known = (const char *const *)teaching->classes.items;
-    const char *close = l3a_closest(name, known, teaching->classes.count);
+    const char *close = closest_name(name, known, teaching->classes.count);
     snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "teach a picture that shows it first", close ? close : "");
     return fail(teaching->context, L3A_ERROR_CLASS, hint, "%s: no picture has been taught that shows '%s'", who, name);
 }

@@ -36,7 +36,7 @@ MAY_BE_NULL = {
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
     ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"), ("l3a_history_foresee", "confusions"),
-    ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"), ("l3a_reader_score", "user"), ("l3a_history_pictures", "user"), ("l3a_history_find", "user"), ("l3a_history_repair", "report"), ("l3a_json_text", "length"),
+    ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"), ("l3a_reader_score", "user"), ("l3a_history_pictures", "user"), ("l3a_history_find", "user"), ("l3a_history_repair", "report"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint", "l3a_context_device")
@@ -50,7 +50,7 @@ library = ctypes.CDLL(str(BUILD / "libl3a.so"))
 for declared, name, parameters in functions:
     function = getattr(library, name)
     function.restype = {"l3a_status": ctypes.c_int, "int": ctypes.c_int, "void": None, "double": ctypes.c_double, "float": ctypes.c_float,
-                        "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64, "l3a_json_kind": ctypes.c_int}.get(declared, ctypes.c_void_p)
+                        "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64}.get(declared, ctypes.c_void_p)
     function.argtypes = [ctypes.c_void_p if "*" in kind else
                          {"double": ctypes.c_double, "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64}.get(kind, ctypes.c_int)
                          for kind, _ in parameters]
@@ -110,8 +110,6 @@ class Objects:
         self.make("experiment", library.l3a_experiment_create, self.context, options)
         self.made["tags_callback"] = ctypes.cast(stop, ctypes.c_void_p).value
         self.made["taught_callback"] = ctypes.cast(stop_taught, ctypes.c_void_p).value
-        self.make("json", library.l3a_json_read, self.context, b"text", b"{}", 2, 1)
-        self.made["json_value"] = library.l3a_json_root(self.made["json"])
         self.make_tagger()
 
     def make_tagger(self):

@@ -2,6 +2,7 @@
 
 #include "algebra/algebra.h"
 #include "base/random.h"
+#include "common/jpeg_write.h"
 #include "format/safetensors.h"
 #include "image/picture.h"
 

@@ -1,7 +1,7 @@
 /* SHA-256 against the examples of FIPS 180-4 and NIST's vectors, with and without the processor's instructions for it. */
 #include "support.h"
 
-#include "base/sha256.h"
+#include "common/sha256.h"
 
 #include <stdio.h>
 #include <stdlib.h>

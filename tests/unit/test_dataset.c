@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "base/file.h"
-#include "base/utf8.h"
+#include "common/utf8.h"
 #include "data/dataset.h"
 
 #include <stdio.h>

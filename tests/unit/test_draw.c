@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "base/file.h"
+#include "common/jpeg_write.h"
 #include "draw/scene.h"
 #include "image/picture.h"
 

@@ -2,7 +2,8 @@
 #include "support.h"
 
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
+#include "common/json_tree.h"
 #include "format/json.h"
 
 #include <locale.h>
@@ -411,50 +412,52 @@ static void numbers_have_a_point_in_a_locale_with_a_comma(void **state) {
 
 static void a_tree(void **state) {
     static const char text[] = " {\"a\": [1, -2.5e1, true, null, []], \"b\": {\"c\": \"\\u00e9\\n\", \"a\": false}, \"a\": 7} ";
-    l3a_json *json = NULL;
+    struct json_problem problem;
+    struct json_tree *json = NULL;
     size_t length = 9;
     (void)state;
-    assert_ok(context, l3a_json_read(context, "sample", text, strlen(text), 20, &json));
-    const l3a_json_value *root = l3a_json_root(json), *a = l3a_json_get(root, "a"), *b = l3a_json_get(root, "b");
-    assert_int_equal(l3a_json_kind_of(root), L3A_JSON_OBJECT);
-    assert_ptr_equal(l3a_json_first(root), a);
-    assert_ptr_equal(l3a_json_next(a), b);
-    assert_string_equal(l3a_json_key(b), "b");
-    assert_null(l3a_json_get(root, "d"));
-    assert_null(l3a_json_next(l3a_json_next(b)));
-    const l3a_json_kind kinds[] = {L3A_JSON_NUMBER, L3A_JSON_NUMBER, L3A_JSON_BOOLEAN, L3A_JSON_NULL, L3A_JSON_ARRAY};
+    assert_int_equal(L3A_OK, json_tree_read("sample", text, strlen(text), 20, &json, &problem));
+    const struct json_value *root = json_tree_root(json), *a = json_value_get(root, "a"), *b = json_value_get(root, "b");
+    assert_int_equal(json_value_kind(root), JSON_OBJECT);
+    assert_ptr_equal(json_value_first(root), a);
+    assert_ptr_equal(json_value_next(a), b);
+    assert_string_equal(json_value_key(b), "b");
+    assert_null(json_value_get(root, "d"));
+    assert_null(json_value_next(json_value_next(b)));
+    const json_kind kinds[] = {JSON_NUMBER, JSON_NUMBER, JSON_BOOLEAN, JSON_NULL, JSON_ARRAY};
     const double numbers[] = {1, -25, 1, 0, 0};
-    const l3a_json_value *item = l3a_json_first(a);
-    for (size_t i = 0; i < 5; i++, item = l3a_json_next(item)) {
-        assert_int_equal(l3a_json_kind_of(item), kinds[i]);
-        assert_true(l3a_json_number(item) == numbers[i]);
-        assert_null(l3a_json_key(item));
-        assert_null(l3a_json_first(item));
+    const struct json_value *item = json_value_first(a);
+    for (size_t i = 0; i < 5; i++, item = json_value_next(item)) {
+        assert_int_equal(json_value_kind(item), kinds[i]);
+        assert_true(json_value_number(item) == numbers[i]);
+        assert_null(json_value_key(item));
+        assert_null(json_value_first(item));
     }
     assert_null(item);
-    assert_string_equal(l3a_json_text(l3a_json_get(b, "c"), &length), "\xc3\xa9\n");
+    assert_string_equal(json_value_text(json_value_get(b, "c"), &length), "\xc3\xa9\n");
     assert_int_equal(length, 3);
-    assert_null(l3a_json_text(a, &length));
+    assert_null(json_value_text(a, &length));
     assert_int_equal(length, 0);
-    l3a_json_free(json);
+    json_tree_free(json);
 }
 
 static void trees_that_are_refused(void **state) {
     static const char *const texts[] = {"",    "{",     "[1,]",       "{\"a\"}", "[] []", "\"\xff\"", "{\"\xff\": 1}",
                                         "nul", "[1 2]", "\"\\u0000\""};
-    l3a_json *json = NULL;
+    struct json_problem problem;
+    struct json_tree *json = NULL;
     char deep[1000];
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const l3a_status status = l3a_json_read(context, "sample", texts[i], strlen(texts[i]), 100, &json);
+        const l3a_status status = json_tree_read("sample", texts[i], strlen(texts[i]), 100, &json, &problem);
         assert_true(status == L3A_ERROR_FORMAT || status == L3A_ERROR_TRUNCATED);
-        assert_non_null(strstr(l3a_error_text(context), "sample"));
+        assert_non_null(strstr(problem.text, "sample"));
     }
     memset(deep, '[', sizeof deep);
-    assert_true(l3a_json_read(context, "sample", deep, sizeof deep, 10000, &json) != L3A_OK);
-    assert_int_equal(l3a_json_read(context, "sample", "[1, 2, 3]", 9, 3, &json), L3A_ERROR_MEMORY);
-    assert_ok(context, l3a_json_read(context, "sample", "[1, 2, 3]", 9, 4, &json));
-    l3a_json_free(json);
+    assert_true(json_tree_read("sample", deep, sizeof deep, 10000, &json, &problem) != L3A_OK);
+    assert_int_equal(json_tree_read("sample", "[1, 2, 3]", 9, 3, &json, &problem), L3A_ERROR_MEMORY);
+    assert_int_equal(L3A_OK, json_tree_read("sample", "[1, 2, 3]", 9, 4, &json, &problem));
+    json_tree_free(json);
 }
 
 int main(void) {

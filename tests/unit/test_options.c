@@ -2,7 +2,7 @@
  * Defaults and ranges stand here a second time, so that a change of either is a change of both on purpose. */
 #include "support.h"
 
-#include "base/closest.h"
+#include "common/closest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -293,23 +293,23 @@ static void an_unknown_setting_is_answered_with_the_closest_one(void **state) {
 static void the_closest_name_is_found_or_none(void **state) {
     (void)state;
     static const char *const names[] = {"person", "bicycle", "car", "cat", "dining table"};
-    assert_string_equal(l3a_closest("bycicle", names, 5), "bicycle");
-    assert_string_equal(l3a_closest("diningtable", names, 5), "dining table");
-    assert_string_equal(l3a_closest("act", names, 5), "cat");
-    assert_string_equal(l3a_closest("car", names, 5), "car");
-    assert_null(l3a_closest("zebra", names, 5));
+    assert_string_equal(closest_name("bycicle", names, 5), "bicycle");
+    assert_string_equal(closest_name("diningtable", names, 5), "dining table");
+    assert_string_equal(closest_name("act", names, 5), "cat");
+    assert_string_equal(closest_name("car", names, 5), "car");
+    assert_null(closest_name("zebra", names, 5));
     char hint[64];
     assert_string_equal(suggest_closest(hint, sizeof hint, "act", names, 5, "use one of them"), "did you mean 'cat'?");
     assert_string_equal(suggest_closest(hint, sizeof hint, "zebra", names, 5, "use 100 % of them"), "use 100 % of them");
     assert_string_equal(suggest_closest(hint, 8, "zebra", names, 5, "use one of them"), "use one");
-    assert_null(l3a_closest("", names, 5));
-    assert_null(l3a_closest("person", names, 0));
+    assert_null(closest_name("", names, 5));
+    assert_null(closest_name("person", names, 0));
 }
 
 static void two_letters_that_changed_places_are_one_mistake(void **state) {
     (void)state;
     static const char *const names[] = {"arts", "cat"};
-    assert_string_equal(l3a_closest("act", names, 2), "cat");
+    assert_string_equal(closest_name("act", names, 2), "cat");
 }
 
 static void a_name_longer_than_any_has_no_closest_one(void **state) {
@@ -319,7 +319,7 @@ static void a_name_longer_than_any_has_no_closest_one(void **state) {
     memset(name, 'x', 500);
     for (size_t length = 20; length <= 500; length += 20) {
         name[length] = '\0';
-        assert_null(l3a_closest(name, names, 2));
+        assert_null(closest_name(name, names, 2));
         name[length] = 'x';
     }
 }

@@ -1,7 +1,7 @@
 /* UTF-8: the examples of RFC 3629, every character there and back, and what is invalid. */
 #include "support.h"
 
-#include "base/utf8.h"
+#include "common/utf8.h"
 
 #include <string.h>
 

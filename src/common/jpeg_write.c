@@ -1,6 +1,4 @@
-/* Encodes RGB as JPEG into the caller's memory, with libjpeg-turbo's exact integer transform: the same pixels always give the same
- * bytes. */
-#include "image/picture.h"
+#include "common/jpeg_write.h"
 
 #include <stdio.h>
 

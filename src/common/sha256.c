@@ -1,8 +1,6 @@
 /* SHA-256: 64 rounds per block of 64 bytes, with a schedule of words made from the block. compress_instructions() is for processors
  * with SHA instructions, each of which does two rounds or four words of the schedule. */
-#include "base/sha256.h"
-
-#include "l3a/l3a.h"
+#include "common/sha256.h"
 
 #include <string.h>
 
@@ -160,11 +158,9 @@ void sha256_end(struct sha256 *sha256, uint8_t digest[SHA256_BYTES]) {
     }
 }
 
-void l3a_sha256(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]) {
+void sha256_of(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]) {
     struct sha256 sha256;
-    if (digest && (bytes || !count)) {
-        sha256_begin(&sha256);
-        sha256_add(&sha256, bytes, count);
-        sha256_end(&sha256, digest);
-    }
+    sha256_begin(&sha256);
+    sha256_add(&sha256, bytes, count);
+    sha256_end(&sha256, digest);
 }

@@ -19,5 +19,7 @@ void sha256_begin(struct sha256 *sha256);
 void sha256_begin_plain(struct sha256 *sha256);
 void sha256_add(struct sha256 *sha256, const void *bytes, size_t count);
 void sha256_end(struct sha256 *sha256, uint8_t digest[SHA256_BYTES]);
+/* All at once. bytes may be NULL if count is 0. */
+void sha256_of(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]);
 
 #endif

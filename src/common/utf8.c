@@ -1,4 +1,4 @@
-#include "base/utf8.h"
+#include "common/utf8.h"
 
 size_t utf8_decode(const char *text, uint32_t *code) {
     static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -1,7 +1,7 @@
 /* What a mistyped word was probably meant to be. */
-#include "base/closest.h"
-#include "l3a/l3a.h"
+#include "common/closest.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static size_t edit_distance(const char *left, const char *right) {
     return last[n];
 }
 
-const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count) {
+const char *closest_name(const char *mistyped, const char *const *candidates, size_t count) {
     const char *best = NULL;
     size_t least = mistyped ? strlen(mistyped) / 3 + 2 : 0;
     for (size_t i = 0; i < count && mistyped && candidates; i++) {
@@ -51,7 +51,7 @@ const char *l3a_closest(const char *mistyped, const char *const *candidates, siz
 
 const char *suggest_closest(char *hint, size_t capacity, const char *mistyped, const char *const *names, size_t count,
                             const char *otherwise) {
-    const char *close = l3a_closest(mistyped, names, count);
+    const char *close = closest_name(mistyped, names, count);
     snprintf(hint, capacity, close ? "did you mean '%s'?" : "%s", close ? close : otherwise);
     return hint;
 }

@@ -1,4 +1,4 @@
-#include "base/number.h"
+#include "common/number.h"
 
 #include <locale.h>
 #include <math.h>
