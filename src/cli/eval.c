@@ -34,9 +34,15 @@ static void print_about(const l3a_model *model, const l3a_features *features, co
 
 static void print_metrics(struct printer *printer, const l3a_metrics *m) {
     static const struct column columns[] = {
-        {"images", NULL, .exact = 0},   {"left_out", NULL, .exact = 0}, {"mAP", "mAP", 6, 1, 2, 6, NULL},
-        {"CP", "CP", 6, 1, 2, 6, NULL}, {"CR", "CR", 6, 1, 2, 6, NULL}, {"CF1", "CF1", 6, 1, 2, 6, NULL},
-        {"OP", "OP", 6, 1, 2, 6, NULL}, {"OR", "OR", 6, 1, 2, 6, NULL}, {"OF1", "OF1", 6, 1, 2, 6, NULL},
+        {.name = "images"},
+        {.name = "left_out"},
+        {"mAP", "mAP", 6, 1, 2, 6, NULL},
+        {"CP", "CP", 6, 1, 2, 6, NULL},
+        {"CR", "CR", 6, 1, 2, 6, NULL},
+        {"CF1", "CF1", 6, 1, 2, 6, NULL},
+        {"OP", "OP", 6, 1, 2, 6, NULL},
+        {"OR", "OR", 6, 1, 2, 6, NULL},
+        {"OF1", "OF1", 6, 1, 2, 6, NULL},
     };
     const struct value values[] = {
         count_value(m->images),
@@ -56,12 +62,10 @@ static void print_metrics(struct printer *printer, const l3a_metrics *m) {
 static void print_classes(struct printer *printer, const l3a_model *model, const double *precisions) {
     enum { COLUMNS = 3 };
     struct column columns[COLUMNS] = {
-        {"class", "class", 5, 0, 0, 0, NULL}, {"images", "learned from", 12, 2, 0, 0, NULL}, {"AP", "AP", 6, 2, 2, 6, NULL}};
+        {"class", "class", -5, 0, 0, 0, NULL}, {"images", "learned from", 12, 2, 0, 0, NULL}, {"AP", "AP", 6, 2, 2, 6, NULL}};
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        const int width = display_width(l3a_model_class(model, k));
-        columns[0].width = width > columns[0].width ? width : columns[0].width;
+        column_widen(&columns[0], l3a_model_class(model, k));
     }
-    columns[0].width = -columns[0].width; /* names are aligned left */
     print_headings(printer, columns, COLUMNS);
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
         const struct value values[COLUMNS] = {text_value(l3a_model_class(model, k)), count_value(l3a_model_class_images(model, k)),

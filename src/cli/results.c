@@ -220,8 +220,7 @@ static size_t list_columns(const l3a_results *results, struct column columns[ROW
     };
     memcpy(columns, all, sizeof all);
     for (size_t i = 0; i < l3a_results_order_count(results); i++) {
-        const int width = display_width(l3a_results_order(results, i));
-        columns[1].width = width > -columns[1].width ? -width : columns[1].width;
+        column_widen(&columns[1], l3a_results_order(results, i));
     }
     if (l3a_results_order_count(results) > 1) {
         return ROW_COLUMNS;

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,13 @@ enum form form_of(const char *format) {
 
 struct printer printer_of(const char *format) {
     return (struct printer){.to = stdout, .form = form_of(format), .visible = isatty(STDOUT_FILENO)};
+}
+
+void column_widen(struct column *column, const char *text) {
+    const int width = display_width(text);
+    if (width > abs(column->width)) {
+        column->width = column->width < 0 ? -width : width;
+    }
 }
 
 struct value text_value(const char *text) {

@@ -31,6 +31,9 @@ struct column {
     const char *unit;    /* after a number in a table; may be NULL */
 };
 
+/* Makes a column at least as wide as a text. */
+void column_widen(struct column *column, const char *text);
+
 enum value_kind { VALUE_TEXT, VALUE_WORD, VALUE_COUNT, VALUE_NUMBER };
 
 struct value {

@@ -170,8 +170,7 @@ static void list_columns(const l3a_model *model, struct column columns[TAG_COLUM
                                                    {"recall", "recall", 9, 2, 0, 2, " %"}};
     memcpy(columns, all, sizeof all);
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        const int width = display_width(l3a_model_class(model, k));
-        columns[0].width = width > -columns[0].width ? -width : columns[0].width;
+        column_widen(&columns[0], l3a_model_class(model, k));
     }
 }
 
