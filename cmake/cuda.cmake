@@ -17,7 +17,7 @@ list(GET cuda_architectures -1 architecture)
 list(APPEND kernel_options -gencode arch=compute_${architecture},code=compute_${architecture})
 foreach(name kernels sort)
   set(made ${PROJECT_BINARY_DIR}/cuda_${name}.o)
-  add_custom_command(OUTPUT ${made} DEPENDS src/algebra/cuda/${name}.cu src/algebra/cuda/kernels.h src/algebra/cuda/sort.h src/algebra/algebra.h
+  add_custom_command(OUTPUT ${made} DEPENDS src/algebra/cuda/${name}.cu src/algebra/cuda/kernels.h src/algebra/cuda/sort.h src/algebra/algebra.h src/algebra/operations.h
     COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${kernel_options} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
             -c ${PROJECT_SOURCE_DIR}/src/algebra/cuda/${name}.cu -o ${made} VERBATIM)
   list(APPEND kernels ${made})

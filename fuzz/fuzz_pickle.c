@@ -23,17 +23,17 @@ static const char behind[] = "\x80\2](U\1"
 static void check_value(const struct pickle *pickle, const struct pickle_value *value) {
     switch (value->kind) {
     case PICKLE_TEXT:
-        must(value->as.text.at <= pickle->loaded && value->as.text.length <= pickle->loaded - value->as.text.at);
+        must(value->as.text.at <= pickle->bytes.loaded && value->as.text.length <= pickle->bytes.loaded - value->as.text.at);
         break;
-    case PICKLE_STORAGE: must(value->as.index < pickle->storage_count); break;
-    case PICKLE_TENSOR: must(value->as.index < pickle->tensor_count); break;
+    case PICKLE_STORAGE: must(value->as.index < pickle->storages.count); break;
+    case PICKLE_TENSOR: must(value->as.index < pickle->tensors.count); break;
     case PICKLE_DICT: must(value->as.items.count % 2 == 0); break;
     default: break;
     }
     if (value->kind >= PICKLE_LIST && value->kind <= PICKLE_SET) {
         uint32_t count = 0;
-        for (uint32_t link = value->as.items.first; link; link = pickle->links[link].next) {
-            must(link < pickle->link_count && pickle->links[link].value < pickle->value_count);
+        for (uint32_t link = value->as.items.first; link; link = pickle->links.items[link].next) {
+            must(link < pickle->links.count && pickle->links.items[link].value < pickle->values.count);
             count++;
         }
         must(count == value->as.items.count);
@@ -46,12 +46,12 @@ static void read_alone(const uint8_t *bytes, size_t count) {
     struct pickle pickle;
     must(input_open(context, "data.pkl", &input) == L3A_OK);
     if (pickle_read(&input, 0, count, &pickle) == L3A_OK) {
-        must(pickle.at <= count && pickle.root < pickle.value_count);
-        for (size_t i = 0; i < pickle.value_count; i++) {
-            check_value(&pickle, &pickle.values[i]);
+        must(pickle.bytes.at <= count && pickle.root < pickle.values.count);
+        for (size_t i = 0; i < pickle.values.count; i++) {
+            check_value(&pickle, &pickle.values.items[i]);
         }
-        for (size_t i = 0; i < pickle.tensor_count; i++) {
-            must(pickle.tensors[i].storage < pickle.storage_count && pickle.tensors[i].rank <= TENSOR_RANK);
+        for (size_t i = 0; i < pickle.tensors.count; i++) {
+            must(pickle.tensors.items[i].storage < pickle.storages.count && pickle.tensors.items[i].rank <= TENSOR_RANK);
         }
         pickle_free(&pickle);
     }

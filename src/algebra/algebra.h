@@ -132,75 +132,13 @@ struct mixture {
 };
 
 /* A back end. Every function but those that free can fail. Matrices that are passed are row-major and in the processor's memory.
- * The functions below say what each does. */
+ * Its functions are listed in operations.h, and the functions below say what each does. */
 struct algebra {
     const char *name;
     bool shared; /* sums are those of all processes together, as soon as all have called sums_cross() */
-    l3a_status (*layer_create)(struct layer *layer);
-    void (*layer_free)(struct layer *layer);
-    l3a_status (*block_create)(struct block *rows);
-    void (*block_free)(struct block *rows);
-    l3a_status (*block_expand)(struct block *rows, const float *features);
-    l3a_status (*block_append)(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
-    l3a_status (*block_read)(const struct block *rows, void *values);
-    const void *(*block_view)(const struct block *rows); /* X, where it is in the processor's memory; NULL: it is not */
-    l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
-    l3a_status (*block_score_end)(const struct block *rows); /* NULL: the scores are there when block_score() returns */
-    l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
-    l3a_status (*block_cross)(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
-                              double *cross);
-    l3a_status (*solution_create)(struct solution *solution);
-    void (*solution_free)(struct solution *solution);
-    l3a_status (*solution_set)(struct solution *solution, const double *coefficients);
-    l3a_status (*sums_create)(struct sums *sums);
-    void (*sums_free)(struct sums *sums);
-    l3a_status (*sums_begin)(struct sums *sums, size_t columns);
-    l3a_status (*sums_add)(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
-    l3a_status (*sums_add_cross)(struct sums *sums, struct block *rows, const double *targets);
-    l3a_status (*sums_join)(struct sums *sums, const struct sums *from);
-    l3a_status (*sums_keep)(struct sums *sums, double sign);
-    l3a_status (*sums_cross)(struct sums *sums, double sign, double *cross);
-    l3a_status (*sums_read)(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
-    l3a_status (*sums_write)(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
-    l3a_status (*sums_total)(struct sums *sums, const struct scatter *const *scatters, size_t count);
-    l3a_status (*sums_add_scatter)(struct sums *sums, double sign, const struct scatter *scatter);
-    l3a_status (*sums_trace)(const struct sums *sums, double *trace);
-    l3a_status (*sums_copy)(struct sums *sums, enum half to);
-    l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
-                              double share, double shift, double *trace, bool *definite);
-    l3a_status (*sums_invert)(struct sums *sums, double shift, bool *regular);
-    l3a_status (*sums_update)(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
-                              double *coefficients, bool *definite);
-    void (*scatter_free)(struct scatter *scatter);
-    l3a_status (*scatter_read)(const struct scatter *scatter, uint64_t first, size_t count, void *values);
-    l3a_status (*scatter_write)(struct scatter *scatter, uint64_t first, size_t count, const void *values);
-    l3a_status (*scatter_make_root)(struct scatter *scatter, size_t rows);
-    l3a_status (*scatter_read_root)(const struct scatter *scatter, size_t first, size_t count, void *values);
-    l3a_status (*scatter_write_root)(struct scatter *scatter, size_t first, size_t count, const void *values);
-    l3a_status (*scatter_add)(struct scatter *scatter, const struct scatter *from);
-    l3a_status (*scatter_add_rows)(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
-    l3a_status (*scatter_add_sums)(struct scatter *scatter, const struct sums *sums, double sign);
-    l3a_status (*scatter_tidy)(struct scatter *scatter, uint64_t rows);
-    l3a_status (*vectors_create)(struct vectors *vectors, void *memory); /* NULL: none to borrow */
-    void (*vectors_free)(struct vectors *vectors);
-    l3a_status (*vectors_put)(struct vectors *vectors, size_t first, size_t count, const void *values);
-    l3a_status (*vectors_get)(const struct vectors *vectors, size_t first, size_t count, void *values);
-    l3a_status (*vectors_combine)(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
-                                  const size_t *from_rows, const double *scale, size_t count);
-    l3a_status (*vectors_dot)(const struct dots *dots, size_t kinds, size_t count, double *results);
-    l3a_status (*vectors_multiply)(const struct sums *sums, double scale, double share, const struct mixture *mixtures,
-                                   size_t count, const struct vectors *x, struct vectors *y);
-    l3a_status (*vectors_solve)(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
-    l3a_status (*rank)(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
-    /* Bytes that an object would take in a place, with the work space of what is done with it; of `sums`, with a second half of C
-     * of that many columns; of a product, with as many rows. */
-    uint64_t (*layer_bytes)(enum place place, const struct layer_shape *shape);
-    uint64_t (*block_bytes)(enum place place, const struct block *rows);
-    uint64_t (*sums_bytes)(enum place place, const l3a_context *context, size_t dim, size_t columns);
-    uint64_t (*scatter_bytes)(enum place place, size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
-    uint64_t (*solution_bytes)(enum place place, size_t dim, size_t columns, real type);
-    uint64_t (*vectors_bytes)(enum place place, size_t dim, size_t count, real type);
-    uint64_t (*multiply_bytes)(enum place place, const l3a_context *context, size_t dim, size_t rows);
+#define OPERATION(returns, operation, ...) returns (*operation)(__VA_ARGS__);
+#define OPTIONAL OPERATION
+#include "algebra/operations.h"
 };
 
 extern const struct algebra cpu_algebra;

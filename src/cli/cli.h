@@ -208,15 +208,11 @@ const char *style(FILE *to, enum style wanted);
 __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 
 /* Uses JSON escapes for characters that a terminal would obey; bytes that are not UTF-8 become U+FFFD. */
-void print_json_string(const char *text);
-/* Prints the text in quotes if needed, and after a blank if a spreadsheet would take it for a formula; on a terminal, escaped as
- * printf does. */
-void print_csv_field(const char *text);
-bool is_formula(const char *text);
-
-/* The same for any stream; `visible`: as on a terminal. */
 void write_json_string(FILE *to, const char *text);
+/* Writes the text in quotes if needed, and after a blank if a spreadsheet would take it for a formula; if it is to be visible, as
+ * on a terminal, escaped as printf does. */
 void write_csv_field(FILE *to, const char *text, bool visible);
+bool is_formula(const char *text);
 
 /* The tags of a picture that are shown: the first `top`; or, if top is 0, those above `threshold`; or, if that is NaN, those that
  * are predicted. */
@@ -228,10 +224,8 @@ struct tag_choice {
 /* Reads --top and --threshold. If one is invalid, explains on stderr and returns false. */
 bool tag_choice_arguments(const struct arguments *arguments, struct tag_choice *choice);
 bool tag_is_chosen(const struct tag_choice *choice, const l3a_tags *tags, size_t index);
-/* Writes the chosen tags: " cat 0.912, dog 0.503", or " -" if there are none; and as a JSON array of objects, in which `key` names
- * the tag. */
+/* Writes the chosen tags: " cat 0.912, dog 0.503", or " -" if there are none. */
 void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags);
-void write_json_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags, const char *key);
 /* The pictures named as arguments after the model and, if one of them is "-", those on the standard input. */
 bool list_pictures(const struct arguments *arguments, struct list *list);
 /* Called for each picture. If it could not be read, tags is NULL, and error and hint say why. */

@@ -1,5 +1,5 @@
 /* l3a data: checks and describes a data set. */
-#include "cli.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -267,8 +267,7 @@ static void print_class(const struct description *about, size_t class, int width
     const char *name = l3a_dataset_class(about->train, class);
     const size_t most = about->counts[about->largest] ? about->counts[about->largest] : 1;
     const int bar = (int)(about->counts[class] * BAR / most);
-    printf("  %s%*s %7zu  %.*s", name, width - display_width(name), "", about->counts[class], bar,
-           "##############################");
+    printf("  %-*s %7zu  %.*s", width, name, about->counts[class], bar, "##############################");
     if (about->members[class] != about->counts[class]) {
         printf("  (%zu with crowds)", about->members[class]);
     }
@@ -349,74 +348,89 @@ static void print_table(const struct description *about) {
     printf("\n");
 }
 
-static void print_problems_json(const char *key, const struct problems *problems) {
-    printf(", \"%s\": {\"count\": %zu, \"first\": [", key, problems->count);
+static void print_json_problems(struct printer *printer, const char *key, const struct problems *problems) {
+    put_open(printer, key, '{');
+    put_count(printer, "count", problems->count);
+    put_open(printer, "first", '[');
     for (size_t i = 0; i < problems->shown; i++) {
-        printf("%s", i ? ", " : "");
-        print_json_string(problems->texts[i]);
+        put_text(printer, NULL, problems->texts[i]);
     }
-    printf("]}");
+    put_close(printer, ']');
+    put_close(printer, '}');
 }
 
-static void print_phases_json(const struct description *about) {
+static void print_json_phases(struct printer *printer, const struct description *about) {
     const struct phases *phases = &about->phases;
-    printf(", \"protocol\": ");
-    print_json_string(about->protocol);
-    printf(", \"phases\": [");
+    put_text(printer, "protocol", about->protocol);
+    put_open(printer, "phases", '[');
     for (size_t t = 0; t < phases->count; t++) {
-        printf("%s{\"phase\": %zu, \"classes\": [", t ? ", " : "", t + 1);
+        put_open(printer, NULL, '{');
+        put_count(printer, "phase", t + 1);
+        put_open(printer, "classes", '[');
         for (size_t k = phases->bounds[t]; k < phases->bounds[t + 1]; k++) {
-            printf("%s", k > phases->bounds[t] ? ", " : "");
-            print_json_string(class_at(about, k));
+            put_text(printer, NULL, class_at(about, k));
         }
-        printf("], \"train_images\": %zu, \"test_images\": %zu}", phases->learned[t], phases->measured[t]);
+        put_close(printer, ']');
+        put_count(printer, "train_images", phases->learned[t]);
+        put_count(printer, "test_images", phases->measured[t]);
+        put_close(printer, '}');
     }
-    printf("]");
+    put_close(printer, ']');
 }
 
-static void print_classes_json(const struct description *about) {
-    printf(", \"classes\": [");
+static void print_json_classes(struct printer *printer, const struct description *about) {
+    put_open(printer, "classes", '[');
     for (size_t k = 0; k < about->classes; k++) {
-        printf("%s{\"name\": ", k ? ", " : "");
-        print_json_string(l3a_dataset_class(about->train, k));
-        printf(", \"pictures\": %zu, \"members\": %zu}", about->counts[k], about->members[k]);
+        put_open(printer, NULL, '{');
+        put_text(printer, "name", l3a_dataset_class(about->train, k));
+        put_count(printer, "pictures", about->counts[k]);
+        put_count(printer, "members", about->members[k]);
+        put_close(printer, '}');
     }
-    printf("], \"pairs\": [");
+    put_close(printer, ']');
+    put_open(printer, "pairs", '[');
     for (size_t i = 0; i < about->pair_count; i++) {
-        printf("%s{\"classes\": [", i ? ", " : "");
-        print_json_string(l3a_dataset_class(about->train, about->pairs[i].first));
-        printf(", ");
-        print_json_string(l3a_dataset_class(about->train, about->pairs[i].second));
-        printf("], \"pictures\": %zu}", about->pairs[i].pictures);
+        put_open(printer, NULL, '{');
+        put_open(printer, "classes", '[');
+        put_text(printer, NULL, l3a_dataset_class(about->train, about->pairs[i].first));
+        put_text(printer, NULL, l3a_dataset_class(about->train, about->pairs[i].second));
+        put_close(printer, ']');
+        put_count(printer, "pictures", about->pairs[i].pictures);
+        put_close(printer, '}');
     }
-    printf("]");
+    put_close(printer, ']');
 }
 
 static void print_json(const struct description *about) {
-    printf("{\"dataset\": ");
-    print_json_string(about->name);
-    printf(", \"split\": ");
-    print_json_string(about->train_split);
-    printf(", \"test_split\": ");
+    struct printer printer = printer_of("json");
+    put_open(&printer, NULL, '{');
+    put_text(&printer, "dataset", about->name);
+    put_text(&printer, "split", about->train_split);
     if (about->test_split) {
-        print_json_string(about->test_split);
+        put_text(&printer, "test_split", about->test_split);
     } else {
-        printf("null");
+        put_null(&printer, "test_split");
     }
-    printf(", \"pictures\": %zu, \"labels\": %zu, \"unknown_labels\": %zu, \"without_labels\": %zu, \"most_labels\": %zu",
-           about->rows, about->labels, about->unknown, about->without, about->most);
-    printf(", \"labels_a_picture\": %.6f, \"imbalance\": %.6f, \"disagreements\": %zu", (double)about->labels / (double)about->rows,
-           imbalance(about), l3a_dataset_disagreements(about->train) + (about->test ? l3a_dataset_disagreements(about->test) : 0));
-    print_classes_json(about);
+    put_count(&printer, "pictures", about->rows);
+    put_count(&printer, "labels", about->labels);
+    put_count(&printer, "unknown_labels", about->unknown);
+    put_count(&printer, "without_labels", about->without);
+    put_count(&printer, "most_labels", about->most);
+    put_number(&printer, "labels_a_picture", (double)about->labels / (double)about->rows, 6);
+    put_number(&printer, "imbalance", imbalance(about), 6);
+    put_count(&printer, "disagreements",
+              l3a_dataset_disagreements(about->train) + (about->test ? l3a_dataset_disagreements(about->test) : 0));
+    print_json_classes(&printer, about);
     if (about->protocol) {
-        print_phases_json(about);
+        print_json_phases(&printer, about);
     }
-    printf(", \"files\": %zu", about->pictures);
-    print_problems_json("missing", &about->missing);
+    put_count(&printer, "files", about->pictures);
+    print_json_problems(&printer, "missing", &about->missing);
     if (about->checked) {
-        print_problems_json("unreadable", &about->unreadable);
+        print_json_problems(&printer, "unreadable", &about->unreadable);
     }
-    printf("}\n");
+    put_close(&printer, '}');
+    printf("\n");
 }
 
 static int complain_about(const struct arguments *arguments, const struct problems *problems, size_t files, const char *one,

@@ -1,7 +1,6 @@
 /* l3a eval: the metrics of a model on a feature file. */
-#include "cli.h"
+#include "rows.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +21,7 @@ static void print_left_out(FILE *to, size_t count) {
             plural(count, "shows", "show"), plural(count, "was", "were"), plural(count, "it", "them"));
 }
 
-static void print_table(const l3a_model *model, const l3a_features *features, const l3a_metrics *m, const double *precisions) {
-    int width = 5;
-    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        const int name = display_width(l3a_model_class(model, k));
-        width = name > width ? name : width;
-    }
+static void print_about(const l3a_model *model, const l3a_features *features, const l3a_metrics *m) {
     printf("%zu %s, %zu %s%s", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
            plural(l3a_model_class_count(model), "class", "classes"),
            l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "");
@@ -36,41 +30,75 @@ static void print_table(const l3a_model *model, const l3a_features *features, co
         print_left_out(stdout, m->left_out);
     }
     printf("\n\n");
-    printf("%s   mAP     CP     CR    CF1     OP     OR    OF1%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
-    printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
-           m->overall_precision, m->overall_recall, m->overall_f1);
-    printf("%sclass%*s  learned from      AP%s\n", style(stdout, STYLE_BOLD), width - 5, "", style(stdout, STYLE_PLAIN));
+}
+
+static void print_metrics(struct printer *printer, const l3a_metrics *m) {
+    static const struct column columns[] = {
+        {.name = "images"},
+        {.name = "left_out"},
+        {"mAP", "mAP", 6, 1, 2, 6, NULL},
+        {"CP", "CP", 6, 1, 2, 6, NULL},
+        {"CR", "CR", 6, 1, 2, 6, NULL},
+        {"CF1", "CF1", 6, 1, 2, 6, NULL},
+        {"OP", "OP", 6, 1, 2, 6, NULL},
+        {"OR", "OR", 6, 1, 2, 6, NULL},
+        {"OF1", "OF1", 6, 1, 2, 6, NULL},
+    };
+    const struct value values[] = {
+        count_value(m->images),
+        count_value(m->left_out),
+        number_value(m->mean_ap),
+        number_value(m->class_precision),
+        number_value(m->class_recall),
+        number_value(m->class_f1),
+        number_value(m->overall_precision),
+        number_value(m->overall_recall),
+        number_value(m->overall_f1),
+    };
+    print_headings(printer, columns, sizeof columns / sizeof columns[0]);
+    print_values(printer, columns, values, sizeof values / sizeof values[0]);
+}
+
+static void print_classes(struct printer *printer, const l3a_model *model, const double *precisions) {
+    enum { COLUMNS = 3 };
+    struct column columns[COLUMNS] = {
+        {"class", "class", -5, 0, 0, 0, NULL}, {"images", "learned from", 12, 2, 0, 0, NULL}, {"AP", "AP", 6, 2, 2, 6, NULL}};
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        const char *name = l3a_model_class(model, k);
-        printf("%s%*s  %12" PRIu64 "  %6.2f\n", name, width - display_width(name), "", l3a_model_class_images(model, k),
-               precisions[k]);
+        column_widen(&columns[0], l3a_model_class(model, k));
+    }
+    print_headings(printer, columns, COLUMNS);
+    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+        const struct value values[COLUMNS] = {text_value(l3a_model_class(model, k)), count_value(l3a_model_class_images(model, k)),
+                                              number_value(precisions[k])};
+        print_values(printer, columns, values, COLUMNS);
     }
 }
 
-static void print_programs(const l3a_model *model, const l3a_metrics *m, const double *precisions, bool json) {
-    if (json) {
-        printf("{\"images\": %zu, \"left_out\": %zu, \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, "
-               "\"OR\": %.6f, \"OF1\": "
-               "%.6f, "
-               "\"AP\": {",
-               m->images, m->left_out, m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision,
-               m->overall_recall, m->overall_f1);
-    } else {
-        printf("class,images,AP\n");
-    }
+static void print_json(struct printer *printer, const l3a_model *model, const l3a_metrics *m, const double *precisions) {
+    put_open(printer, NULL, '{');
+    print_metrics(printer, m);
+    put_open(printer, "AP", '{');
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        if (json) {
-            printf("%s", k ? ", " : "");
-            print_json_string(l3a_model_class(model, k));
-            printf(": %.6f", precisions[k]);
-        } else {
-            print_csv_field(l3a_model_class(model, k));
-            printf(",%" PRIu64 ",%.6f\n", l3a_model_class_images(model, k), precisions[k]);
-        }
+        put_number(printer, l3a_model_class(model, k), precisions[k], 6);
     }
-    if (json) {
-        printf("}}\n");
+    put_close(printer, '}');
+    put_close(printer, '}');
+    printf("\n");
+}
+
+static void print_evaluation(const char *format, const l3a_model *model, const l3a_features *features, const l3a_metrics *m,
+                             const double *precisions) {
+    struct printer printer = printer_of(format);
+    if (printer.form == FORM_JSON) {
+        print_json(&printer, model, m, precisions);
+        return;
     }
+    if (printer.form == FORM_TABLE) {
+        print_about(model, features, m);
+        print_metrics(&printer, m);
+        printf("\n");
+    }
+    print_classes(&printer, model, precisions);
 }
 
 int eval_command(struct arguments *arguments) {
@@ -105,15 +133,13 @@ int eval_command(struct arguments *arguments) {
         precisions = calloc(l3a_model_class_count(model) + 1, sizeof *precisions);
         status = precisions ? l3a_model_evaluate(model, features, &options, &metrics, precisions) : L3A_ERROR_MEMORY;
     }
-    if (status == L3A_OK && strcmp(format, "table") == 0) {
-        print_table(model, features, &metrics, precisions);
-    } else if (status == L3A_OK) {
-        print_programs(model, &metrics, precisions, strcmp(format, "json") == 0);
-        if (metrics.left_out && !arguments->quiet) {
-            progress_clear();
-            print_left_out(stderr, metrics.left_out);
-            fprintf(stderr, "\n");
-        }
+    if (status == L3A_OK) {
+        print_evaluation(format, model, features, &metrics, precisions);
+    }
+    if (status == L3A_OK && metrics.left_out && strcmp(format, "table") != 0 && !arguments->quiet) {
+        progress_clear();
+        print_left_out(stderr, metrics.left_out);
+        fprintf(stderr, "\n");
     }
     const int code = explain(arguments, status);
     free(precisions);

@@ -1,5 +1,5 @@
 /* l3a history: what a model was taught, and when. */
-#include "cli.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -92,58 +92,69 @@ static void print_table(const struct arguments *arguments, const l3a_history *hi
     print_reach(history);
 }
 
-static void print_json_files(const l3a_history *history, size_t index) {
-    printf(", \"files\": [");
+static void print_json_files(struct printer *printer, const l3a_history *history, size_t index) {
+    put_open(printer, "files", '[');
     for (size_t i = 0; l3a_history_picture(history, index, i); i++) {
-        printf("%s{\"path\": ", i ? ", " : "");
-        print_json_string(l3a_history_picture(history, index, i));
-        printf(", \"tags\": ");
-        print_json_string(l3a_history_tags(history, index, i));
-        printf("}");
+        put_open(printer, NULL, '{');
+        put_text(printer, "path", l3a_history_picture(history, index, i));
+        put_text(printer, "tags", l3a_history_tags(history, index, i));
+        put_close(printer, '}');
     }
-    printf("]");
+    put_close(printer, ']');
 }
 
-static void print_json_entry(const l3a_history *history, size_t index, bool files) {
+static void print_json_entry(struct printer *printer, const l3a_history *history, size_t index, bool files) {
     l3a_history_entry entry = {.size = sizeof entry};
     char time[32];
     const char *tag;
     size_t pictures;
     l3a_history_entry_at(history, index, &entry);
-    printf("    {\"lesson\": %" PRIu64 ", \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"replaced\": %zu, ", entry.number,
-           when(entry.seconds, "%Y-%m-%dT%H:%M:%S%z", time), entry.kind, entry.pictures, entry.taken_back);
-    printf("\"new_tags\": %zu, \"can_undo\": %s", entry.new_classes, entry.can_undo ? "true" : "false");
+    put_break(printer, 4);
+    put_open(printer, NULL, '{');
+    put_count(printer, "lesson", entry.number);
+    put_text(printer, "time", when(entry.seconds, "%Y-%m-%dT%H:%M:%S%z", time));
+    put_text(printer, "kind", entry.kind);
+    put_count(printer, "pictures", entry.pictures);
+    put_count(printer, "replaced", entry.taken_back);
+    put_count(printer, "new_tags", entry.new_classes);
+    put_boolean(printer, "can_undo", entry.can_undo);
     if (entry.old_name) {
-        printf(", \"old\": ");
-        print_json_string(entry.old_name);
-        printf(", \"new\": ");
-        print_json_string(entry.new_name);
+        put_text(printer, "old", entry.old_name);
+        put_text(printer, "new", entry.new_name);
     }
-    printf(", \"tags\": {");
+    put_open(printer, "tags", '{');
     for (size_t i = 0; (tag = l3a_history_class(history, index, i, &pictures)); i++) {
-        printf("%s", i ? ", " : "");
-        print_json_string(tag);
-        printf(": %zu", pictures);
+        put_count(printer, tag, pictures);
     }
-    printf("}");
+    put_close(printer, '}');
     if (files && !entry.old_name) {
-        print_json_files(history, index);
+        print_json_files(printer, history, index);
     }
-    printf("}");
+    put_close(printer, '}');
 }
 
 static void print_json(const struct arguments *arguments, const l3a_history *history) {
+    struct printer printer = printer_of("json");
     const size_t count = l3a_history_count(history);
-    printf("{\n  \"file\": ");
-    print_json_string(l3a_history_path(history));
-    printf(",\n  \"bytes\": %" PRIu64 ",\n  \"gap\": ", l3a_history_bytes(history));
-    print_json_string(l3a_history_gap(history));
-    printf(",\n  \"lessons\": [");
+    put_open(&printer, NULL, '{');
+    put_break(&printer, 2);
+    put_text(&printer, "file", l3a_history_path(history));
+    put_break(&printer, 2);
+    put_count(&printer, "bytes", l3a_history_bytes(history));
+    put_break(&printer, 2);
+    put_text(&printer, "gap", l3a_history_gap(history));
+    put_break(&printer, 2);
+    put_open(&printer, "lessons", '[');
     for (size_t i = 0; i < count; i++) {
-        printf("%s\n", i ? "," : "");
-        print_json_entry(history, i, argument(arguments, "files") != NULL);
+        print_json_entry(&printer, history, i, argument(arguments, "files") != NULL);
     }
-    fputs(count ? "\n  ]\n}\n" : "]\n}\n", stdout);
+    if (count) {
+        put_break(&printer, 2);
+    }
+    put_close(&printer, ']');
+    put_break(&printer, 0);
+    put_close(&printer, '}');
+    printf("\n");
 }
 
 static l3a_status repair(const struct arguments *arguments) {

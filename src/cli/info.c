@@ -1,5 +1,5 @@
 /* l3a info: describes a file. */
-#include "cli.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -70,80 +70,105 @@ static bool may_hold_weights(const l3a_file *file) {
     return strcmp(l3a_file_kind(file), "safetensors") == 0 || strcmp(l3a_file_kind(file), "checkpoint") == 0;
 }
 
-static void print_json(const l3a_file *file) {
+static void print_json(struct printer *printer, const l3a_file *file) {
     l3a_tensor_info tensor = {.size = sizeof tensor};
     const char *key, *value;
-    printf("{\"kind\": \"%s\", \"bytes\": %" PRIu64 ", \"metadata\": {", l3a_file_kind(file), l3a_file_size(file));
+    put_text(printer, "kind", l3a_file_kind(file));
+    put_count(printer, "bytes", l3a_file_size(file));
+    put_open(printer, "metadata", '{');
     for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
-        printf("%s", i ? ", " : "");
-        print_json_string(key);
-        printf(": ");
-        print_json_string(value);
+        put_text(printer, key, value);
     }
-    printf("}, \"tensors\": [");
+    put_close(printer, '}');
+    put_open(printer, "tensors", '[');
     for (size_t i = 0; l3a_file_tensor(file, i, &tensor); i++) {
-        printf("%s{\"name\": ", i ? ", " : "");
-        print_json_string(tensor.name);
-        printf(", \"type\": \"%s\", \"shape\": [", tensor.type);
+        put_open(printer, NULL, '{');
+        put_text(printer, "name", tensor.name);
+        put_text(printer, "type", tensor.type);
+        put_open(printer, "shape", '[');
         for (size_t j = 0; j < tensor.rank; j++) {
-            printf("%s%" PRIu64, j ? ", " : "", tensor.shape[j]);
+            put_count(printer, NULL, tensor.shape[j]);
         }
-        printf("], \"bytes\": %" PRIu64 ", \"verified\": %s}", tensor.bytes, tensor.verified ? "true" : "false");
+        put_close(printer, ']');
+        put_count(printer, "bytes", tensor.bytes);
+        put_boolean(printer, "verified", tensor.verified);
+        put_close(printer, '}');
     }
-    printf("]");
+    put_close(printer, ']');
+}
+
+static void print_json_backbone(struct printer *printer, const l3a_backbone_info *info) {
+    put_open(printer, "backbone", '{');
+    put_text(printer, "name", info->name);
+    put_text(printer, "family", info->family);
+    put_count(printer, "parameters", info->parameters);
+    put_number(printer, "flops", info->flops, 0);
+    put_count(printer, "width", info->width);
+    put_text(printer, "preprocess", info->preprocess);
+    put_text(printer, "pool", info->pool);
+    put_text(printer, "sha256", info->sha256);
+    put_close(printer, '}');
 }
 
 /* Prints which network a checkpoint contains, or why it is not a known one. */
-static void print_backbone(const struct arguments *arguments, const char *path, bool json) {
+static void print_backbone(struct printer *printer, const struct arguments *arguments, const char *path) {
+    const bool json = printer->form == FORM_JSON;
     l3a_backbone *backbone = NULL;
     const l3a_status status = l3a_backbone_open(arguments->context, path, NULL, &backbone);
-    if (status != L3A_OK && json) {
-        printf(", \"backbone\": null, \"why\": ");
-        print_json_string(l3a_error_text(arguments->context));
-    } else if (status != L3A_OK) {
+    const l3a_backbone_info *info = status == L3A_OK ? l3a_backbone_describe(backbone) : NULL;
+    if (!info && json) {
+        put_null(printer, "backbone");
+        put_text(printer, "why", l3a_error_text(arguments->context));
+    } else if (!info) {
         printf("  no backbone: %s\n", l3a_error_text(arguments->context));
+    } else if (json) {
+        print_json_backbone(printer, info);
     } else {
-        const l3a_backbone_info *info = l3a_backbone_describe(backbone);
-        printf(json ? ", \"backbone\": {\"name\": \"%s\", \"family\": \"%s\", \"parameters\": %" PRIu64
-                      ", \"flops\": %.0f, \"width\": "
-                      "%zu, \"preprocess\": \"%s\", \"pool\": \"%s\", \"sha256\": \"%s\"}"
-                    : "  backbone: %s (%s), %" PRIu64
-                      " parameters, %.0f operations per picture, features %zu wide\n  preprocess: %s\n"
-                      "  pool: %s\n  sha256: %s\n",
+        printf("  backbone: %s (%s), %" PRIu64 " parameters, %.0f operations per picture, features %zu wide\n  preprocess: %s\n"
+               "  pool: %s\n  sha256: %s\n",
                info->name, info->family, info->parameters, info->flops, info->width, info->preprocess, info->pool, info->sha256);
     }
     l3a_backbone_free(backbone);
 }
 
-/* Prints the phases of a model with their classes and, if thresholds were fitted, the score above which each class is predicted. */
-static void print_phases(const l3a_model *model, const double *thresholds, bool fitted, bool json) {
-    fputs(json ? ", \"phases\": [" : "", stdout);
+static void print_json_phases(struct printer *printer, const l3a_model *model, const double *thresholds) {
+    put_open(printer, "phases", '[');
     for (size_t p = 0; p < l3a_model_phase_count(model); p++) {
         const l3a_phase_info *phase = l3a_model_phase(model, p);
-        if (json) {
-            printf("%s{\"images\": %" PRIu64 ", \"classes\": [", p ? ", " : "", phase->images);
-        } else {
-            printf("  phase %zu, %" PRIu64 " %s: ", p + 1, phase->images, plural(phase->images, "image", "images"));
-        }
+        put_open(printer, NULL, '{');
+        put_count(printer, "images", phase->images);
+        put_open(printer, "classes", '[');
         for (size_t k = phase->first; k < phase->last; k++) {
-            fputs(k > phase->first ? ", " : "", stdout);
-            if (json) {
-                printf("{\"name\": ");
-                print_json_string(l3a_model_class(model, k));
-                printf(", \"images\": %" PRIu64 ", \"threshold\": %.4f}", l3a_model_class_images(model, k), thresholds[k]);
-            } else {
-                printf("%s", l3a_model_class(model, k));
-                if (fitted) {
-                    printf(" (%.2f)", thresholds[k]);
-                }
-            }
+            put_open(printer, NULL, '{');
+            put_text(printer, "name", l3a_model_class(model, k));
+            put_count(printer, "images", l3a_model_class_images(model, k));
+            put_number(printer, "threshold", thresholds[k], 4);
+            put_close(printer, '}');
         }
-        printf(json ? "]}" : "\n");
+        put_close(printer, ']');
+        put_close(printer, '}');
     }
-    fputs(json ? "]" : fitted ? "  in brackets: the score above which a class is predicted\n" : "", stdout);
+    put_close(printer, ']');
 }
 
-static void print_model(const struct arguments *arguments, const char *path, bool json) {
+/* Prints the phases of a model with their classes and, if thresholds were fitted, the score above which each class is predicted. */
+static void print_phases(const l3a_model *model, const double *thresholds, bool fitted) {
+    for (size_t p = 0; p < l3a_model_phase_count(model); p++) {
+        const l3a_phase_info *phase = l3a_model_phase(model, p);
+        printf("  phase %zu, %" PRIu64 " %s: ", p + 1, phase->images, plural(phase->images, "image", "images"));
+        for (size_t k = phase->first; k < phase->last; k++) {
+            printf("%s%s", k > phase->first ? ", " : "", l3a_model_class(model, k));
+            if (fitted) {
+                printf(" (%.2f)", thresholds[k]);
+            }
+        }
+        printf("\n");
+    }
+    fputs(fitted ? "  in brackets: the score above which a class is predicted\n" : "", stdout);
+}
+
+static void print_model(struct printer *printer, const struct arguments *arguments, const char *path) {
+    const bool json = printer->form == FORM_JSON;
     l3a_model *model = NULL;
     l3a_options *settings = NULL;
     if (l3a_model_load(arguments->context, path, &model) == L3A_OK && l3a_options_create(arguments->context, &settings) == L3A_OK &&
@@ -151,17 +176,45 @@ static void print_model(const struct arguments *arguments, const char *path, boo
         double *thresholds = calloc(l3a_model_class_count(model) + 1, sizeof *thresholds);
         if (thresholds) {
             l3a_model_thresholds(model, thresholds);
-            print_phases(model, thresholds, !setting_is(settings, "thresholds", "fixed"), json);
+            if (json) {
+                print_json_phases(printer, model, thresholds);
+            } else {
+                print_phases(model, thresholds, !setting_is(settings, "thresholds", "fixed"));
+            }
         }
         free(thresholds);
+    } else if (json) {
+        put_text(printer, "why", l3a_error_text(arguments->context));
     } else {
-        printf(json ? ", \"why\": " : "  no model: %s\n", l3a_error_text(arguments->context));
-        if (json) {
-            print_json_string(l3a_error_text(arguments->context));
-        }
+        printf("  no model: %s\n", l3a_error_text(arguments->context));
     }
     l3a_options_free(settings);
     l3a_model_free(model);
+}
+
+static void print_file(const struct arguments *arguments, const l3a_file *file, const char *format) {
+    struct printer printer = printer_of(format);
+    const char *path = arguments->positionals[0];
+    char size[32];
+    if (printer.form == FORM_JSON) {
+        put_open(&printer, NULL, '{');
+        print_json(&printer, file);
+    } else {
+        printf("%s: %s, %s\n", path, l3a_file_kind(file), size_text(l3a_file_size(file), size));
+    }
+    if (may_hold_weights(file)) {
+        print_backbone(&printer, arguments, path);
+    }
+    if (strcmp(l3a_file_kind(file), "model") == 0) {
+        print_model(&printer, arguments, path);
+    }
+    if (printer.form == FORM_JSON) {
+        put_close(&printer, '}');
+        printf("\n");
+    } else {
+        print_records(file);
+        print_tensors(file, argument(arguments, "tensors") != NULL);
+    }
 }
 
 int info_command(struct arguments *arguments) {
@@ -174,26 +227,8 @@ int info_command(struct arguments *arguments) {
         return complain_usage(arguments, "name one file");
     }
     const l3a_status status = l3a_file_open(arguments->context, arguments->positionals[0], &file);
-    if (status == L3A_OK && strcmp(format, "json") == 0) {
-        print_json(file);
-        if (may_hold_weights(file)) {
-            print_backbone(arguments, arguments->positionals[0], true);
-        }
-        if (strcmp(l3a_file_kind(file), "model") == 0) {
-            print_model(arguments, arguments->positionals[0], true);
-        }
-        printf("}\n");
-    } else if (status == L3A_OK) {
-        char size[32];
-        printf("%s: %s, %s\n", arguments->positionals[0], l3a_file_kind(file), size_text(l3a_file_size(file), size));
-        if (may_hold_weights(file)) {
-            print_backbone(arguments, arguments->positionals[0], false);
-        }
-        if (strcmp(l3a_file_kind(file), "model") == 0) {
-            print_model(arguments, arguments->positionals[0], false);
-        }
-        print_records(file);
-        print_tensors(file, argument(arguments, "tensors") != NULL);
+    if (status == L3A_OK) {
+        print_file(arguments, file, format);
     }
     const int code = explain(arguments, status);
     l3a_file_free(file);

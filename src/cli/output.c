@@ -197,10 +197,6 @@ void write_json_string(FILE *to, const char *text) {
     fputc('"', to);
 }
 
-void print_json_string(const char *text) {
-    write_json_string(stdout, text);
-}
-
 bool is_formula(const char *text) {
     const char first = text[strspn(text, " ")];
     return first && strchr("=+-@\t\r\n", first);
@@ -221,11 +217,6 @@ void write_csv_field(FILE *to, const char *text, bool visible) {
         text += character.length;
     }
     fputs(quoted ? "\"" : "", to);
-}
-
-/* CSV keeps every byte, except on a terminal. */
-void print_csv_field(const char *text) {
-    write_csv_field(stdout, text, isatty(STDOUT_FILENO));
 }
 
 const char *size_text(uint64_t bytes, char text[32]) {

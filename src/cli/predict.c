@@ -1,6 +1,7 @@
 /* l3a predict: tags for pictures, or for the rows of a feature file. */
-#include "cli.h"
+#include "rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ const struct option predict_options[] = {
 
 struct view {
     struct tag_choice choice;
-    const char *format;
+    struct printer printer;
     int width; /* of the name of a picture or row */
 };
 
@@ -31,52 +32,64 @@ static void widen(struct view *view, const char *id) {
     view->width = width > view->width ? width : view->width;
 }
 
+static const struct column columns[] = {{.name = "id"}, {.name = "class"}, {.name = "score", .exact = 4}};
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
+
 /* One row per tag; an image without a tag has one as well. */
-static void print_csv_rows(const struct view *view, const char *id, const l3a_tags *tags) {
+static void print_tags(struct view *view, const char *id, const l3a_tags *tags) {
     size_t count = 0;
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
         if (tag_is_chosen(&view->choice, tags, i)) {
-            print_csv_field(id);
-            printf(",");
-            print_csv_field(l3a_tags_name(tags, i));
-            printf(",%.4f\n", (double)l3a_tags_score(tags, i));
+            const struct value values[COLUMNS] = {text_value(id), text_value(l3a_tags_name(tags, i)),
+                                                  number_value((double)l3a_tags_score(tags, i))};
+            print_values(&view->printer, columns, values, COLUMNS);
             count++;
         }
     }
     if (!count) {
-        print_csv_field(id);
-        printf(",,\n");
+        const struct value values[COLUMNS] = {text_value(id), text_value(""), number_value(NAN)};
+        print_values(&view->printer, columns, values, COLUMNS);
     }
 }
 
-static void print_row(const struct view *view, const char *id, const l3a_tags *tags, bool first) {
-    if (strcmp(view->format, "json") == 0) {
-        printf("%s\n  {\"id\": ", first ? "" : ",");
-        print_json_string(id);
-        printf(", \"tags\": ");
-        write_json_tags(stdout, &view->choice, tags, "class");
-        printf("}");
-    } else if (strcmp(view->format, "csv") == 0) {
-        print_csv_rows(view, id, tags);
-    } else {
-        const int padding = view->width - display_width(id);
-        printf("%s%*s ", id, padding > 0 ? padding : 0, "");
+static void print_row(struct view *view, const char *id, const l3a_tags *tags) {
+    struct printer *printer = &view->printer;
+    switch (printer->form) {
+    case FORM_TABLE:
+        printf("%*s ", -view->width, id);
         write_tags(stdout, &view->choice, tags);
+        printf("\n");
+        break;
+    case FORM_JSON:
+        put_break(printer, 2);
+        put_open(printer, NULL, '{');
+        put_text(printer, "id", id);
+        put_tags(printer, &view->choice, tags, "class");
+        put_close(printer, '}');
+        break;
+    case FORM_CSV: print_tags(view, id, tags); break;
+    }
+}
+
+static void print_start(struct view *view) {
+    if (view->printer.form == FORM_JSON) {
+        put_open(&view->printer, NULL, '[');
+    } else if (view->printer.form == FORM_CSV) {
+        print_headings(&view->printer, columns, COLUMNS);
+    }
+}
+
+static void print_end(struct view *view) {
+    if (view->printer.form == FORM_JSON) {
+        put_break(&view->printer, 0);
+        put_close(&view->printer, ']');
         printf("\n");
     }
 }
 
-static void print_start(const char *format) {
-    printf("%s", strcmp(format, "json") == 0 ? "[" : strcmp(format, "csv") == 0 ? "id,class,score\n" : "");
-}
-
-static void print_end(const char *format) {
-    fputs(strcmp(format, "json") == 0 ? "\n]\n" : "", stdout);
-}
-
 /* Prints the tags of rows of scores, of which `first` is the number of the first in the table. */
-static l3a_status print_rows(const struct view *view, const l3a_model *model, const l3a_features *features, size_t first,
-                             size_t count, const float *scores, const double *thresholds) {
+static l3a_status print_rows(struct view *view, const l3a_model *model, const l3a_features *features, size_t first, size_t count,
+                             const float *scores, const double *thresholds) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; status == L3A_OK && i < count; i++) {
         char number[32];
@@ -85,7 +98,7 @@ static l3a_status print_rows(const struct view *view, const l3a_model *model, co
         snprintf(number, sizeof number, "%zu", first + i);
         status = l3a_tags_create(model, scores + i * l3a_model_class_count(model), thresholds, &tags);
         if (status == L3A_OK) {
-            print_row(view, id ? id : number, tags, first + i == 0);
+            print_row(view, id ? id : number, tags);
         }
         l3a_tags_free(tags);
     }
@@ -112,14 +125,14 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
             status = l3a_model_score(model, values, count, scores);
         }
         if (status == L3A_OK && !first) {
-            print_start(view.format);
+            print_start(&view);
         }
         if (status == L3A_OK) {
             status = print_rows(&view, model, features, first, count, scores, thresholds);
         }
     }
     if (status == L3A_OK) {
-        print_end(view.format);
+        print_end(&view);
     }
     free(values);
     free(scores);
@@ -130,26 +143,24 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
 struct picture_run {
     const struct arguments *arguments;
     const struct list *pictures;
-    const struct view *view;
-    bool printed;
+    struct view *view;
 };
 
 /* Prints the tags of a picture, or why it has none. */
 static void print_picture(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user) {
     struct picture_run *run = user;
     if (tags) {
-        print_row(run->view, run->pictures->items[index], tags, !run->printed);
-        run->printed = true;
+        print_row(run->view, run->pictures->items[index], tags);
     } else {
         explain_error(run->arguments, L3A_ERROR_FORMAT, error, hint);
     }
 }
 
-static int tag_listed(const struct arguments *arguments, l3a_tagger *tagger, const struct view *view, const struct list *pictures) {
+static int tag_listed(const struct arguments *arguments, l3a_tagger *tagger, struct view *view, const struct list *pictures) {
     struct picture_run run = {.arguments = arguments, .pictures = pictures, .view = view};
-    print_start(view->format);
+    print_start(view);
     const int code = tag_pictures(arguments, tagger, pictures->items, pictures->count, print_picture, &run);
-    print_end(view->format);
+    print_end(view);
     return code;
 }
 
@@ -214,7 +225,7 @@ static bool pictures_only_unused(const struct arguments *arguments) {
 int predict_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
-    struct view view = {.format = format};
+    struct view view = {0};
     if (!format || !tag_choice_arguments(arguments, &view.choice)) {
         return EXIT_USAGE;
     }
@@ -227,5 +238,6 @@ int predict_command(struct arguments *arguments) {
     if (pictures ? arguments->positional_count < 2 : arguments->positional_count != 1) {
         return complain(arguments, pictures ? "name a model file and at least one picture" : "name one model file");
     }
+    view.printer = printer_of(format);
     return pictures ? predict_pictures(arguments, view) : predict_features(arguments, view);
 }

@@ -1,9 +1,8 @@
 /* The results of a run: tables with the paper's columns for people, and CSV and JSON for programs. */
-#include "cli.h"
+#include "rows.h"
 
 #include "common/rank.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,28 +23,6 @@ static size_t list_methods(const l3a_results *results, const char *methods[METHO
         }
     }
     return count;
-}
-
-static void print_phases(const l3a_results *results) {
-    const bool ordered = l3a_results_order_count(results) > 1;
-    int width = (int)sizeof "class order" - 1;
-    for (size_t i = 0; ordered && i < l3a_results_order_count(results); i++) {
-        const int here = display_width(l3a_results_order(results, i));
-        width = here > width ? here : width;
-    }
-    width = ordered ? width + 1 : 0;
-    printf("%s%-12s %*s%6s %5s  %-9s %8s %8s %8s  %6s %6s %6s %8s%s\n", style(stdout, STYLE_BOLD), "method", -width,
-           ordered ? "class order" : "", "seed", "phase", "classes", "train", "test", "pseudo", "mAP", "CF1", "OF1", "seconds",
-           style(stdout, STYLE_PLAIN));
-    for (size_t i = 0; i < l3a_results_count(results); i++) {
-        const l3a_result *row = l3a_results_at(results, i);
-        const char *order = l3a_results_order(results, l3a_results_order_of(results, i));
-        char classes[32];
-        snprintf(classes, sizeof classes, "%zu-%zu", row->first + 1, row->last);
-        printf("%-12s %s%*s%6" PRIu64 " %5zu  %-9s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %6.2f %6.2f %6.2f %8.1f\n", row->method,
-               order, width - display_width(order), "", row->seed, row->phase, classes, row->train_images, row->test_images,
-               row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1, row->metrics.overall_f1, row->seconds);
-    }
 }
 
 /* The mAP after a phase, averaged over the seeds that have it; for a method with a single phase, it is in the last column. */
@@ -81,7 +58,7 @@ static size_t list_ends(const l3a_results *results, size_t ends[1024]) {
 }
 
 enum { COLUMNS = 5, F1_COLUMNS = 4 }; /* CF1 and OF1 are the last two of the first four */
-static const char *const columns[COLUMNS] = {"avg", "last", "CF1", "OF1", "forget"};
+static const char *const headings[COLUMNS] = {"avg", "last", "CF1", "OF1", "forget"};
 
 /* The table with a row for each method. */
 struct paper_table {
@@ -162,7 +139,7 @@ static void print_heading(const struct paper_table *table) {
         printf(" %6zu", t + 1);
     }
     for (size_t c = 0; c < COLUMNS; c++) {
-        printf("  %*s", table->seeds > 1 ? 14 : 6, columns[c]);
+        printf("  %*s", table->seeds > 1 ? 14 : 6, headings[c]);
         if (table->mixed && c + 1 == F1_COLUMNS) {
             printf("  %-*s", table->threshold, "threshold");
         }
@@ -171,7 +148,7 @@ static void print_heading(const struct paper_table *table) {
 }
 
 static void print_method(const struct paper_table *table, size_t i) {
-    printf("%s%*s", table->methods[i], table->width - display_width(table->methods[i]), "");
+    printf("%-*s", table->width, table->methods[i]);
     for (size_t t = 0; t < table->phases; t++) {
         const double map = phase_map(table->results, table->methods[i], table->ends[t]);
         if (map < 0) {
@@ -183,8 +160,7 @@ static void print_method(const struct paper_table *table, size_t i) {
     for (size_t c = 0; c < COLUMNS; c++) {
         print_spread(column_value(&table->summaries[i], c), table->summaries[i].seeds, table->places[c][i] == 1);
         if (table->mixed && c + 1 == F1_COLUMNS) {
-            const int rest = table->threshold - display_width(table->thresholds[i]);
-            printf("  %s%*s", table->thresholds[i], rest, "");
+            printf("  %-*s", table->threshold, table->thresholds[i]);
         }
     }
     printf("\n");
@@ -214,118 +190,164 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_experiment *
     return L3A_OK;
 }
 
-/* Prints a number that folders written by older versions lack. */
-static void print_recorded(const char *before, double value, const char *otherwise) {
-    if (isnan(value)) {
-        printf("%s%s", before, otherwise);
-    } else {
-        printf("%s%.6f", before, value);
+enum { ROW_COLUMNS = 21 };
+
+/* One row for each method, class order, seed and phase. The class order is shown if there are several, beside the method or, to
+ * programs, at the end. */
+static size_t list_columns(const l3a_results *results, struct column columns[ROW_COLUMNS]) {
+    static const struct column all[ROW_COLUMNS] = {
+        {"method", "method", -12, 0, 0, 0, NULL},
+        {NULL, "class order", -11, 1, 0, 0, NULL},
+        {"seed", "seed", 6, 1, 0, 0, NULL},
+        {"phase", "phase", 5, 1, 0, 0, NULL},
+        {NULL, "classes", -9, 2, 0, 0, NULL},
+        {.name = "first"},
+        {.name = "last"},
+        {"train_images", "train", 8, 1, 0, 0, NULL},
+        {"test_images", "test", 8, 1, 0, 0, NULL},
+        {"pseudo_labels", "pseudo", 8, 1, 0, 0, NULL},
+        {"mAP", "mAP", 6, 2, 2, 6, NULL},
+        {.name = "CP", .exact = 6},
+        {.name = "CR", .exact = 6},
+        {"CF1", "CF1", 6, 1, 2, 6, NULL},
+        {.name = "OP", .exact = 6},
+        {.name = "OR", .exact = 6},
+        {"OF1", "OF1", 6, 1, 2, 6, NULL},
+        {"seconds", "seconds", 8, 1, 1, 3, NULL},
+        {.name = "base_mAP", .exact = 6},
+        {.name = "new_mAP", .exact = 6},
+        {.name = "class_order"},
+    };
+    memcpy(columns, all, sizeof all);
+    for (size_t i = 0; i < l3a_results_order_count(results); i++) {
+        column_widen(&columns[1], l3a_results_order(results, i));
     }
+    if (l3a_results_order_count(results) > 1) {
+        return ROW_COLUMNS;
+    }
+    columns[1].heading = NULL;
+    return ROW_COLUMNS - 1;
 }
 
-static void print_csv(const l3a_results *results) {
-    const bool ordered = l3a_results_order_count(results) > 1;
-    printf(
-        "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP%s\n",
-        ordered ? ",class_order" : "");
-    for (size_t i = 0; i < l3a_results_count(results); i++) {
-        const l3a_result *row = l3a_results_at(results, i);
-        const l3a_metrics *m = &row->metrics;
-        print_csv_field(row->method);
-        printf(",%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.3f", row->seed,
-               row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels, m->mean_ap,
-               m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1,
-               row->seconds);
-        print_recorded(",", row->base_map, "");
-        print_recorded(",", row->new_map, "");
-        if (ordered) {
-            printf(",");
-            print_csv_field(l3a_results_order(results, l3a_results_order_of(results, i)));
-        }
-        printf("\n");
-    }
-}
-
-static void print_json_row(const l3a_results *results, size_t index) {
+static void print_row(struct printer *printer, const l3a_results *results, size_t index, const struct column *columns,
+                      size_t count) {
     const l3a_result *row = l3a_results_at(results, index);
     const l3a_metrics *m = &row->metrics;
-    const double *precisions = l3a_results_average_precision(results, index);
-    printf("{\"method\": ");
-    print_json_string(row->method);
-    printf(
-        ", \"seed\": %" PRIu64 ", \"phase\": %zu, \"first\": %zu, \"last\": %zu, \"train_images\": %" PRIu64
-        ", \"test_images\": %" PRIu64 ", \"pseudo_labels\": %" PRIu64
-        ", \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, \"OR\": %.6f, \"OF1\": %.6f, \"seconds\": %.3f",
-        row->seed, row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels, m->mean_ap,
-        m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1, row->seconds);
-    print_recorded(", \"base_mAP\": ", row->base_map, "null");
-    print_recorded(", \"new_mAP\": ", row->new_map, "null");
-    if (l3a_results_order_count(results) > 1) {
-        printf(", \"class_order\": ");
-        print_json_string(l3a_results_order(results, l3a_results_order_of(results, index)));
-    }
-    printf(", \"AP\": [");
-    for (size_t k = 0; k < row->last; k++) {
-        printf("%s%.4f", k ? ", " : "", precisions[k]);
-    }
-    printf("]}");
+    const char *order = l3a_results_order(results, l3a_results_order_of(results, index));
+    char classes[32];
+    snprintf(classes, sizeof classes, "%zu-%zu", row->first + 1, row->last);
+    const struct value values[ROW_COLUMNS] = {
+        text_value(row->method),
+        text_value(order),
+        count_value(row->seed),
+        count_value(row->phase),
+        text_value(classes),
+        count_value(row->first),
+        count_value(row->last),
+        count_value(row->train_images),
+        count_value(row->test_images),
+        count_value(row->pseudo_labels),
+        number_value(m->mean_ap),
+        number_value(m->class_precision),
+        number_value(m->class_recall),
+        number_value(m->class_f1),
+        number_value(m->overall_precision),
+        number_value(m->overall_recall),
+        number_value(m->overall_f1),
+        number_value(row->seconds),
+        number_value(row->base_map), /* folders written by older versions lack these two */
+        number_value(row->new_map),
+        text_value(order),
+    };
+    print_values(printer, columns, values, count);
 }
 
-static void print_json_spread(const char *name, const double value[2], const char *after) {
-    if (isnan(value[0])) {
-        printf("\"%s\": null%s", name, after);
-    } else {
-        printf("\"%s\": {\"mean\": %.6f, \"deviation\": %.6f}%s", name, value[0], value[1], after);
+static void print_rows(struct printer *printer, const l3a_results *results) {
+    struct column columns[ROW_COLUMNS];
+    const size_t count = list_columns(results, columns);
+    print_headings(printer, columns, count);
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        print_row(printer, results, i, columns, count);
     }
 }
 
-static void print_json_classes(const l3a_results *results, size_t order) {
-    printf("[");
+static void print_json_rows(struct printer *printer, const l3a_results *results) {
+    struct column columns[ROW_COLUMNS];
+    const size_t count = list_columns(results, columns);
+    put_open(printer, "rows", '[');
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const double *precisions = l3a_results_average_precision(results, i);
+        put_break(printer, 4);
+        put_open(printer, NULL, '{');
+        print_row(printer, results, i, columns, count);
+        put_open(printer, "AP", '[');
+        for (size_t k = 0; k < l3a_results_at(results, i)->last; k++) {
+            put_number(printer, NULL, precisions[k], 4);
+        }
+        put_close(printer, ']');
+        put_close(printer, '}');
+    }
+    put_break(printer, 2);
+    put_close(printer, ']');
+}
+
+static void print_json_classes(struct printer *printer, const char *name, const l3a_results *results, size_t order) {
+    put_open(printer, name, '[');
     for (size_t i = 0; i < l3a_results_class_count(results); i++) {
-        printf("%s", i ? ", " : "");
-        print_json_string(l3a_results_class_in(results, order, i));
+        put_text(printer, NULL, l3a_results_class_in(results, order, i));
     }
-    printf("]");
+    put_close(printer, ']');
 }
 
-static l3a_status print_json(l3a_context *context, const l3a_results *results) {
+static void print_json_summary(struct printer *printer, const char *method, const l3a_summary *summary, bool ordered) {
+    put_break(printer, 4);
+    put_open(printer, NULL, '{');
+    put_text(printer, "method", method);
+    put_count(printer, "seeds", summary->seeds / summary->orders);
+    if (ordered) {
+        put_count(printer, "class_orders", summary->orders);
+    }
+    put_spread(printer, "avg_mAP", summary->average_map);
+    put_spread(printer, "last_mAP", summary->last_map);
+    put_spread(printer, "CF1", summary->last_class_f1);
+    put_spread(printer, "OF1", summary->last_overall_f1);
+    put_spread(printer, "forgetting", summary->forgetting);
+    put_spread(printer, "base_mAP", summary->base_map);
+    put_spread(printer, "new_mAP", summary->new_map);
+    put_close(printer, '}');
+}
+
+static l3a_status print_json(l3a_context *context, struct printer *printer, const l3a_results *results) {
     const char *methods[METHODS];
     const size_t count = list_methods(results, methods), orders = l3a_results_order_count(results);
-    printf("{\n  \"classes\": ");
-    print_json_classes(results, 0);
-    for (size_t i = 0; orders > 1 && i < orders; i++) {
-        printf(i ? ", " : ",\n  \"class_orders\": {");
-        print_json_string(l3a_results_order(results, i));
-        printf(": ");
-        print_json_classes(results, i);
+    put_open(printer, NULL, '{');
+    put_break(printer, 2);
+    print_json_classes(printer, "classes", results, 0);
+    if (orders > 1) {
+        put_break(printer, 2);
+        put_open(printer, "class_orders", '{');
+        for (size_t i = 0; i < orders; i++) {
+            print_json_classes(printer, l3a_results_order(results, i), results, i);
+        }
+        put_close(printer, '}');
     }
-    printf("%s,\n  \"rows\": [", orders > 1 ? "}" : "");
-    for (size_t i = 0; i < l3a_results_count(results); i++) {
-        printf("%s\n    ", i ? "," : "");
-        print_json_row(results, i);
-    }
-    printf("\n  ],\n  \"summary\": [");
+    put_break(printer, 2);
+    print_json_rows(printer, results);
+    put_break(printer, 2);
+    put_open(printer, "summary", '[');
     for (size_t i = 0; i < count; i++) {
         l3a_summary summary = {.size = sizeof summary};
         const l3a_status status = l3a_results_summary(context, results, methods[i], &summary);
         if (status != L3A_OK) {
             return status;
         }
-        printf("%s\n    {\"method\": ", i ? "," : "");
-        print_json_string(methods[i]);
-        printf(", \"seeds\": %zu, ", summary.seeds / summary.orders);
-        if (orders > 1) {
-            printf("\"class_orders\": %zu, ", summary.orders);
-        }
-        print_json_spread("avg_mAP", summary.average_map, ", ");
-        print_json_spread("last_mAP", summary.last_map, ", ");
-        print_json_spread("CF1", summary.last_class_f1, ", ");
-        print_json_spread("OF1", summary.last_overall_f1, ", ");
-        print_json_spread("forgetting", summary.forgetting, ", ");
-        print_json_spread("base_mAP", summary.base_map, ", ");
-        print_json_spread("new_mAP", summary.new_map, "}");
+        print_json_summary(printer, methods[i], &summary, orders > 1);
     }
-    printf("\n  ]\n}\n");
+    put_break(printer, 2);
+    put_close(printer, ']');
+    put_break(printer, 0);
+    put_close(printer, '}');
+    printf("\n");
     return L3A_OK;
 }
 
@@ -341,11 +363,12 @@ static l3a_status print_verdict(l3a_context *context, const l3a_results *results
 
 l3a_status print_results(l3a_context *context, const l3a_experiment *run, const char *format) {
     const l3a_results *results = l3a_experiment_results(run, 0);
-    if (strcmp(format, "json") == 0) {
-        return print_json(context, results);
+    struct printer printer = printer_of(format);
+    if (printer.form == FORM_JSON) {
+        return print_json(context, &printer, results);
     }
-    if (strcmp(format, "csv") == 0) {
-        print_csv(results);
+    if (printer.form == FORM_CSV) {
+        print_rows(&printer, results);
         return L3A_OK;
     }
     if (strcmp(format, "table") == 0) {
@@ -353,7 +376,7 @@ l3a_status print_results(l3a_context *context, const l3a_experiment *run, const 
         if (status != L3A_OK) {
             return status;
         }
-        print_phases(results);
+        print_rows(&printer, results);
     }
     return print_paper_table(context, run);
 }

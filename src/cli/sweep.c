@@ -1,10 +1,9 @@
 /* l3a sweep: a grid of settings, methods and seeds. */
-#include "cli.h"
+#include "rows.h"
 
 #include "common/closest.h"
 #include "common/rank.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,11 +195,6 @@ static void print_number(const struct marks *marks, const char *text, int place,
     printf("%*s%s%s%s", padding > 0 ? padding : 0, "", marks->opening[place], text, marks->closing[place]);
 }
 
-static void print_label(const char *text, int width) {
-    const int padding = width - display_width(text);
-    printf("%s%*s", text, padding > 0 ? padding : 0, "");
-}
-
 static int label_width(const struct table *table, size_t axis, const char *name) {
     int width = display_width(name);
     for (size_t i = 0; i < table->points; i++) {
@@ -214,13 +208,12 @@ static void print_labels(const struct table *table, size_t point) {
     const bool heading = point == SIZE_MAX;
     const char *between = "";
     if (table->methods) {
-        print_label(heading ? "method" : l3a_experiment_method(table->sweep, point), label_width(table, SIZE_MAX, "method"));
+        printf("%-*s", label_width(table, SIZE_MAX, "method"), heading ? "method" : l3a_experiment_method(table->sweep, point));
         between = "  ";
     }
     for (size_t j = 0; j < table->options->axis_count; j++) {
         const char *name = table->options->axes[j].name;
-        printf("%s", between);
-        print_label(heading ? name : l3a_experiment_value(table->sweep, point, j), label_width(table, j, name));
+        printf("%s%-*s", between, label_width(table, j, name), heading ? name : l3a_experiment_value(table->sweep, point, j));
         between = "  ";
     }
 }
@@ -232,7 +225,7 @@ static void print_threshold(const struct table *table, size_t point) {
         const int here = display_width(l3a_experiment_threshold(table->sweep, i));
         width = here > width ? here : width;
     }
-    print_label(text, width);
+    printf("%-*s", width, text);
 }
 
 static void print_row(const struct table *table, const struct marks *marks, size_t point) {
@@ -300,68 +293,91 @@ static void print_table(const struct table *table) {
     }
 }
 
-/* Prints a mean and its deviation, which folders written by older versions lack. */
-static void print_recorded(const char *before, const struct cell *cell, const char *otherwise) {
-    if (isnan(cell->mean)) {
-        printf("%s%s", before, otherwise);
-    } else {
-        printf("%s{\"mean\": %.6f, \"deviation\": %.6f}", before, cell->mean, cell->deviation);
+static void print_json_phases(struct printer *printer, const struct table *table, const l3a_results *results) {
+    put_open(printer, "phases", '[');
+    for (size_t j = 0; j < l3a_results_count(results); j++) {
+        const l3a_result *row = l3a_results_at(results, j);
+        put_open(printer, NULL, '{');
+        if (table->orders > 1) {
+            put_text(printer, "class_order", l3a_results_order(results, l3a_results_order_of(results, j)));
+        }
+        put_count(printer, "seed", row->seed);
+        put_count(printer, "phase", row->phase);
+        put_count(printer, "pseudo_labels", row->pseudo_labels);
+        put_number(printer, "mAP", row->metrics.mean_ap, 9);
+        put_number(printer, "CF1", row->metrics.class_f1, 9);
+        put_number(printer, "OF1", row->metrics.overall_f1, 9);
+        put_number(printer, "seconds", row->seconds, 3);
+        put_count(printer, "last", row->last);
+        put_close(printer, '}');
     }
+    put_close(printer, ']');
 }
+
+static const char *const keys[MEASURES] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting", "base_mAP", "new_mAP"};
 
 static void print_json(const struct table *table) {
-    static const char *const keys[COLUMNS] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting"};
-    printf("{\"points\": [");
+    struct printer printer = printer_of("json");
+    put_open(&printer, NULL, '{');
+    put_open(&printer, "points", '[');
     for (size_t i = 0; i < table->points; i++) {
-        const l3a_results *results = l3a_experiment_results(table->sweep, i);
-        printf("%s\n  {\"method\": \"%s\"", i ? "," : "", l3a_experiment_method(table->sweep, i));
+        put_break(&printer, 2);
+        put_open(&printer, NULL, '{');
+        put_text(&printer, "method", l3a_experiment_method(table->sweep, i));
         for (size_t j = 0; j < table->options->axis_count; j++) {
-            printf(", \"%s\": \"%s\"", table->options->axes[j].name, l3a_experiment_value(table->sweep, i, j));
+            put_text(&printer, table->options->axes[j].name, l3a_experiment_value(table->sweep, i, j));
         }
         for (size_t j = 0; j < COLUMNS; j++) {
-            printf(", \"%s\": {\"mean\": %.6f, \"deviation\": %.6f, \"place\": %d}", keys[j], table->cells[i][j].mean,
-                   table->cells[i][j].deviation, table->cells[i][j].place);
-        }
-        print_recorded(", \"base_mAP\": ", &table->cells[i][COLUMNS], "null");
-        print_recorded(", \"new_mAP\": ", &table->cells[i][COLUMNS + 1], "null");
-        printf(",\n   \"phases\": [");
-        for (size_t j = 0; j < l3a_results_count(results); j++) {
-            const l3a_result *row = l3a_results_at(results, j);
-            printf("%s{", j ? ", " : "");
-            if (table->orders > 1) {
-                printf("\"class_order\": ");
-                print_json_string(l3a_results_order(results, l3a_results_order_of(results, j)));
-                printf(", ");
-            }
-            printf("\"seed\": %" PRIu64 ", \"phase\": %zu, \"pseudo_labels\": %" PRIu64
-                   ", \"mAP\": %.9f, \"CF1\": %.9f, \"OF1\": %.9f, \"seconds\": %.3f, \"last\": %zu}",
-                   row->seed, row->phase, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1, row->metrics.overall_f1,
-                   row->seconds, row->last);
-        }
-        printf("]}");
-    }
-    printf("\n]}\n");
-}
-
-static void print_csv(const struct table *table) {
-    for (size_t j = 0; j < table->options->axis_count; j++) {
-        printf("%s,", table->options->axes[j].name);
-    }
-    printf("method,avg_mAP,avg_mAP_deviation,last_mAP,last_mAP_deviation,CF1,CF1_deviation,OF1,OF1_deviation,forgetting,"
-           "forgetting_deviation,base_mAP,base_mAP_deviation,new_mAP,new_mAP_deviation\n");
-    for (size_t i = 0; i < table->points; i++) {
-        for (size_t j = 0; j < table->options->axis_count; j++) {
-            printf("%s,", l3a_experiment_value(table->sweep, i, j));
-        }
-        printf("%s", l3a_experiment_method(table->sweep, i));
-        for (size_t j = 0; j < COLUMNS; j++) {
-            printf(",%.6f,%.6f", table->cells[i][j].mean, table->cells[i][j].deviation);
+            const struct cell *cell = &table->cells[i][j];
+            put_open(&printer, keys[j], '{');
+            put_number(&printer, "mean", cell->mean, 6);
+            put_number(&printer, "deviation", cell->deviation, 6);
+            put_count(&printer, "place", (uint64_t)cell->place);
+            put_close(&printer, '}');
         }
         for (size_t j = COLUMNS; j < MEASURES; j++) {
-            const struct cell *cell = &table->cells[i][j];
-            printf(isnan(cell->mean) ? ",," : ",%.6f,%.6f", cell->mean, cell->deviation);
+            put_spread(&printer, keys[j], (const double[2]){table->cells[i][j].mean, table->cells[i][j].deviation});
         }
-        printf("\n");
+        put_break(&printer, 3);
+        print_json_phases(&printer, table, l3a_experiment_results(table->sweep, i));
+        put_close(&printer, '}');
+    }
+    put_break(&printer, 0);
+    put_close(&printer, ']');
+    put_close(&printer, '}');
+    printf("\n");
+}
+
+/* Folders written by older versions lack the last two measures. */
+static void print_csv(const struct table *table) {
+    enum { MOST = SETTINGS + 1 + 2 * MEASURES };
+    static const char *const deviations[MEASURES] = {"avg_mAP_deviation", "last_mAP_deviation",   "CF1_deviation",
+                                                     "OF1_deviation",     "forgetting_deviation", "base_mAP_deviation",
+                                                     "new_mAP_deviation"};
+    struct printer printer = printer_of("csv");
+    struct column columns[MOST] = {{0}};
+    const size_t axes = table->options->axis_count, count = axes + 1 + 2 * MEASURES;
+    for (size_t j = 0; j < axes; j++) {
+        columns[j].name = table->options->axes[j].name;
+    }
+    columns[axes].name = "method";
+    for (size_t j = 0; j < MEASURES; j++) {
+        columns[axes + 1 + 2 * j] = (struct column){.name = keys[j], .exact = 6};
+        columns[axes + 2 + 2 * j] = (struct column){.name = deviations[j], .exact = 6};
+    }
+    print_headings(&printer, columns, count);
+    for (size_t i = 0; i < table->points; i++) {
+        struct value values[MOST];
+        for (size_t j = 0; j < axes; j++) {
+            values[j] = word_value(l3a_experiment_value(table->sweep, i, j));
+        }
+        values[axes] = word_value(l3a_experiment_method(table->sweep, i));
+        for (size_t j = 0; j < MEASURES; j++) {
+            const struct cell *cell = &table->cells[i][j];
+            values[axes + 1 + 2 * j] = number_value(cell->mean);
+            values[axes + 2 + 2 * j] = number_value(isnan(cell->mean) ? NAN : cell->deviation);
+        }
+        print_values(&printer, columns, values, count);
     }
 }
 

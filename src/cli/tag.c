@@ -1,10 +1,9 @@
 /* l3a tag: the tags of pictures and of folders full of them, as text or as XMP files beside the pictures. */
-#include "cli.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const struct option tag_options[] = {
     {"o", "FILE", "write the tags to a file; its name decides the format if it ends in .csv or .json"},
@@ -23,7 +22,6 @@ const struct option tag_options[] = {
     {NULL, NULL, NULL},
 };
 
-enum format { TABLE, JSON, CSV };
 enum order { GIVEN, BY_NAME, UNCERTAIN };
 
 /* A picture's part of the output, kept until all are known. */
@@ -36,16 +34,14 @@ struct row {
 struct tag_run {
     const struct arguments *arguments;
     struct tag_choice choice;
-    enum format format;
+    struct printer printer;
     enum order order;
-    FILE *to;
     const char *output; /* path of the file; NULL: the standard output */
-    bool visible;       /* the output is a terminal */
     int width;          /* of the paths */
     const l3a_pictures *pictures;
     struct row *rows; /* if they are sorted */
     size_t row_count;
-    bool begun, checked;
+    bool checked; /* whether a tag contains a semicolon */
     size_t bad;
     bool xmp, replace, short_name;
     size_t written, unchanged, failed; /* sidecars */
@@ -96,56 +92,45 @@ static void write_table_row(const struct tag_run *run, FILE *to, const char *pat
     fputs("\n", to);
 }
 
-static void write_json_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
-    fputs("{\"path\": ", to);
-    write_json_string(to, path);
-    fputs(", \"tags\": ", to);
-    if (tags) {
-        write_json_tags(to, &run->choice, tags, "tag");
-    } else {
-        fputs("[]", to);
-    }
+static void write_json_row(const struct tag_run *run, struct printer *printer, const char *path, const l3a_tags *tags,
+                           const char *error) {
+    put_open(printer, NULL, '{');
+    put_text(printer, "path", path);
+    put_tags(printer, &run->choice, tags, "tag");
     const struct doubt doubt = find_doubt(run, tags);
     if (run->order == UNCERTAIN && doubt.tag) {
-        fputs(", \"doubtful\": {\"tag\": ", to);
-        write_json_string(to, doubt.tag);
-        fprintf(to, ", \"score\": %.4f, \"threshold\": %.4f}", doubt.score, doubt.threshold);
+        put_open(printer, "doubtful", '{');
+        put_text(printer, "tag", doubt.tag);
+        put_number(printer, "score", doubt.score, 4);
+        put_number(printer, "threshold", doubt.threshold, 4);
+        put_close(printer, '}');
     }
     if (error) {
-        fputs(", \"error\": ", to);
-        write_json_string(to, reason_of(path, error));
+        put_text(printer, "error", reason_of(path, error));
     }
-    fputs("}", to);
+    put_close(printer, '}');
 }
 
 /* Paths in a list are relative to the list's folder. "./" keeps spreadsheets from taking one for a formula, and readers of lists
- * from dropping blanks before it. */
-static void write_csv_path(const struct tag_run *run, FILE *to, const char *path) {
-    const char *slash = run->output ? strrchr(run->output, '/') : NULL;
+ * from dropping blanks before it. To be freed; NULL if there is no memory. */
+static char *listed_path(const struct tag_run *run, const char *path) {
+    const char *slash = run->output ? strrchr(run->output, '/') : NULL, *before = "", *between = "";
     const size_t folder = slash ? (size_t)(slash - run->output) + 1 : 0;
-    char *absolute = NULL;
+    char *made = NULL;
     if (folder && path[0] != '/' && strncmp(path, run->output, folder) == 0) {
         path += folder;
     } else if (folder && path[0] != '/' && run->arguments->directory) {
-        const size_t size = strlen(run->arguments->directory) + strlen(path) + 2;
-        absolute = malloc(size);
-        if (absolute) {
-            snprintf(absolute, size, "%s/%s", run->arguments->directory, path);
-        }
+        before = run->arguments->directory;
+        between = "/";
     }
-    path = absolute ? absolute : path;
-    const size_t size = strlen(path) + sizeof "./";
-    char *plain = path[0] == ' ' || is_formula(path) ? malloc(size) : NULL;
-    if (plain) {
-        snprintf(plain, size, "./%s", path);
-    }
-    write_csv_field(to, plain ? plain : path, run->visible);
-    free(plain);
-    free(absolute);
+    const char *first = before[0] ? before : path;
+    const bool odd = first[0] == ' ' || is_formula(first);
+    return asprintf(&made, "%s%s%s%s", odd ? "./" : "", before, between, path) < 0 ? NULL : made;
 }
 
-/* Writes a field of all chosen tags: their names, none of which a spreadsheet takes for a formula, or their scores. */
-static void write_csv_list(const struct tag_run *run, FILE *to, const l3a_tags *tags, bool names) {
+/* All chosen tags in one text: their names, none of which a spreadsheet takes for a formula, or their scores. To be freed; NULL if
+ * there is no memory. */
+static char *listed_tags(const struct tag_run *run, const l3a_tags *tags, bool names) {
     char *text = NULL;
     size_t length = 0, count = 0;
     FILE *memory = open_memstream(&text, &length);
@@ -161,59 +146,66 @@ static void write_csv_list(const struct tag_run *run, FILE *to, const l3a_tags *
         }
     }
     const bool good = memory && fclose(memory) == 0;
-    if (good && names) {
-        write_csv_field(to, text, run->visible);
-    } else if (good) {
-        fputs(text, to);
+    if (!good) {
+        free(text);
     }
-    free(text);
+    return good ? text : NULL;
 }
 
-static void write_csv_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
-    write_csv_path(run, to, path);
-    fputs(",", to);
-    write_csv_list(run, to, tags, true);
-    fputs(",", to);
-    write_csv_list(run, to, tags, false);
+static const struct column columns[] = {{.name = "path"}, {.name = "labels"}, {.name = "scores"}, {.name = "error"}},
+                           doubtful_columns[] = {
+                               {.name = "path"}, {.name = "labels"}, {.name = "scores"}, {.name = "doubtful"}, {.name = "error"}};
+
+static void write_csv_row(const struct tag_run *run, struct printer *printer, const char *path, const l3a_tags *tags,
+                          const char *error) {
+    char *listed = listed_path(run, path), *names = listed_tags(run, tags, true), *scores = listed_tags(run, tags, false);
+    const char *reason = error ? reason_of(path, error) : "", *doubtful = find_doubt(run, tags).tag;
+    const struct value first[] = {text_value(listed ? listed : path), text_value(names ? names : ""),
+                                  word_value(scores ? scores : "")};
     if (run->order == UNCERTAIN) {
-        const struct doubt doubt = find_doubt(run, tags);
-        fputs(",", to);
-        write_csv_field(to, doubt.tag ? doubt.tag : "", run->visible);
+        print_values(printer, doubtful_columns,
+                     (struct value[]){first[0], first[1], first[2], text_value(doubtful ? doubtful : ""), text_value(reason)}, 5);
+    } else {
+        print_values(printer, columns, (struct value[]){first[0], first[1], first[2], text_value(reason)}, 4);
     }
-    fputs(",", to);
-    write_csv_field(to, error ? reason_of(path, error) : "", run->visible);
-    fputs("\n", to);
+    free(listed);
+    free(names);
+    free(scores);
 }
 
-static void begin(const struct tag_run *run) {
-    fputs(run->format == JSON                             ? "["
-          : run->format == CSV && run->order == UNCERTAIN ? "path,labels,scores,doubtful,error\n"
-          : run->format == CSV                            ? "path,labels,scores,error\n"
-                                                          : "",
-          run->to);
-}
-
-static void write_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
-    switch (run->format) {
-    case TABLE: write_table_row(run, to, path, tags, error); break;
-    case JSON: write_json_row(run, to, path, tags, error); break;
-    case CSV: write_csv_row(run, to, path, tags, error); break;
+static void begin(struct tag_run *run) {
+    if (run->printer.form == FORM_JSON) {
+        put_open(&run->printer, NULL, '[');
+    } else if (run->printer.form == FORM_CSV && run->order == UNCERTAIN) {
+        print_headings(&run->printer, doubtful_columns, 5);
+    } else if (run->printer.form == FORM_CSV) {
+        print_headings(&run->printer, columns, 4);
     }
 }
 
-static void separate(struct tag_run *run) {
-    if (run->format == JSON) {
-        fputs(run->begun ? ",\n  " : "\n  ", run->to);
+static void end(struct tag_run *run) {
+    if (run->printer.form == FORM_JSON) {
+        put_break(&run->printer, 0);
+        put_close(&run->printer, ']');
+        fputs("\n", run->printer.to);
     }
-    run->begun = true;
+}
+
+static void write_row(const struct tag_run *run, struct printer *printer, const char *path, const l3a_tags *tags,
+                      const char *error) {
+    switch (printer->form) {
+    case FORM_TABLE: write_table_row(run, printer->to, path, tags, error); break;
+    case FORM_JSON: write_json_row(run, printer, path, tags, error); break;
+    case FORM_CSV: write_csv_row(run, printer, path, tags, error); break;
+    }
 }
 
 /* Writes a row, or keeps it if the rows are sorted later. */
 static void add_row(struct tag_run *run, const char *path, const l3a_tags *tags, const char *error) {
     run->bad += error != NULL;
     if (!run->rows) {
-        separate(run);
-        write_row(run, run->to, path, tags, error);
+        put_break(&run->printer, 2);
+        write_row(run, &run->printer, path, tags, error);
         return;
     }
     struct row *row = &run->rows[run->row_count++];
@@ -222,7 +214,8 @@ static void add_row(struct tag_run *run, const char *path, const l3a_tags *tags,
     row->distance = find_doubt(run, tags).distance; /* unreadable pictures come last */
     FILE *memory = open_memstream(&row->text, &length);
     if (memory) {
-        write_row(run, memory, path, tags, error);
+        struct printer printer = {.to = memory, .form = run->printer.form, .visible = run->printer.visible};
+        write_row(run, &printer, path, tags, error);
         fclose(memory);
     }
 }
@@ -241,8 +234,13 @@ static void write_sorted(struct tag_run *run) {
         qsort(run->rows, run->row_count, sizeof *run->rows, run->order == BY_NAME ? compare_names : compare_distances);
     }
     for (size_t i = 0; i < run->row_count; i++) {
-        separate(run);
-        fputs(run->rows[i].text ? run->rows[i].text : "", run->to);
+        const char *text = run->rows[i].text ? run->rows[i].text : "";
+        if (run->printer.form == FORM_JSON) {
+            put_break(&run->printer, 2);
+            put_json(&run->printer, NULL, text);
+        } else {
+            fputs(text, run->printer.to);
+        }
     }
 }
 
@@ -294,7 +292,7 @@ static void take_picture(size_t index, const l3a_tags *tags, const char *error, 
     struct tag_run *run = user;
     const char *path = l3a_pictures_path(run->pictures, index);
     (void)hint;
-    if (tags && run->format == CSV && !run->arguments->quiet && !run->checked) {
+    if (tags && run->printer.form == FORM_CSV && !run->arguments->quiet && !run->checked) {
         warn_of_semicolons(tags);
         run->checked = true; /* all pictures have the same tags */
     }
@@ -359,7 +357,7 @@ static int tag_found(struct tag_run *run, l3a_tagger *tagger) {
         add_row(run, l3a_pictures_skipped(run->pictures, i), NULL, l3a_pictures_reason(run->pictures, i));
     }
     write_sorted(run);
-    fputs(run->format == JSON ? "\n]\n" : "", run->to);
+    end(run);
     print_summary(run, count + skipped);
     for (size_t i = 0; i < run->row_count; i++) {
         free(run->rows[i].text);
@@ -376,12 +374,12 @@ static int tag_found(struct tag_run *run, l3a_tagger *tagger) {
 static int tag_to_file(struct tag_run *run, l3a_tagger *tagger) {
     char *text = NULL;
     size_t length = 0;
-    run->to = open_memstream(&text, &length);
-    if (!run->to) {
+    run->printer.to = open_memstream(&text, &length);
+    if (!run->printer.to) {
         return complain(run->arguments, "out of memory");
     }
     int code = tag_found(run, tagger);
-    const bool complete = fclose(run->to) == 0;
+    const bool complete = fclose(run->printer.to) == 0;
     if (!complete) {
         code = complain(run->arguments, "out of memory");
     } else if (code != EXIT_INTERRUPTED) {
@@ -427,7 +425,7 @@ static bool read_format(const struct arguments *arguments, struct tag_run *run) 
         complain(arguments, "--format, --csv and --json cannot be used together");
         return false;
     }
-    run->format = csv ? CSV : json ? JSON : strcmp(format, "csv") == 0 ? CSV : strcmp(format, "json") == 0 ? JSON : TABLE;
+    run->printer = printer_of(csv ? "csv" : json ? "json" : format);
     return true;
 }
 
@@ -443,7 +441,7 @@ static bool read_arguments(const struct arguments *arguments, struct tag_run *ru
     run->replace = argument(arguments, "xmp-replace") != NULL;
     run->xmp = run->replace || argument(arguments, "xmp") != NULL;
     run->short_name = strcmp(name, "photo.xmp") == 0;
-    run->visible = !run->output && isatty(STDOUT_FILENO);
+    run->printer.visible = run->printer.visible && !run->output;
     picture->orient = strcmp(orient, "1") == 0;
     if (argument(arguments, "xmp-name") && !run->xmp) {
         complain(arguments, "--xmp-name has no effect without --xmp");
@@ -457,7 +455,7 @@ static bool read_arguments(const struct arguments *arguments, struct tag_run *ru
 }
 
 int tag_command(struct arguments *arguments) {
-    struct tag_run run = {.arguments = arguments, .to = stdout};
+    struct tag_run run = {.arguments = arguments};
     l3a_picture_options picture = {.size = sizeof picture};
     l3a_pictures *pictures = NULL;
     l3a_tagger *tagger = NULL;

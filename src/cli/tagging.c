@@ -1,5 +1,5 @@
 /* Tagging pictures, as predict and tag do it: which tags are shown, how they are written, and the way through the pictures. */
-#include "cli.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,22 +40,24 @@ void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags)
     fputs(count ? "" : " -", to);
 }
 
-void write_json_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags, const char *key) {
-    size_t count = 0;
+void put_tags(struct printer *printer, const struct tag_choice *choice, const l3a_tags *tags, const char *key) {
     double box[4];
-    fputs("[", to);
+    put_open(printer, "tags", '[');
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
-        if (tag_is_chosen(choice, tags, i)) {
-            fprintf(to, "%s{\"%s\": ", count++ ? ", " : "", key);
-            write_json_string(to, l3a_tags_name(tags, i));
-            fprintf(to, ", \"score\": %.4f", (double)l3a_tags_score(tags, i));
-            if (l3a_tags_box(tags, i, box)) {
-                fprintf(to, ", \"box\": [%.4g, %.4g, %.4g, %.4g]", box[0], box[1], box[2], box[3]);
-            }
-            fputs("}", to);
+        if (!tag_is_chosen(choice, tags, i)) {
+            continue;
         }
+        put_open(printer, NULL, '{');
+        put_text(printer, key, l3a_tags_name(tags, i));
+        put_number(printer, "score", (double)l3a_tags_score(tags, i), 4);
+        if (l3a_tags_box(tags, i, box)) {
+            char corners[128];
+            snprintf(corners, sizeof corners, "[%.4g, %.4g, %.4g, %.4g]", box[0], box[1], box[2], box[3]);
+            put_json(printer, "box", corners);
+        }
+        put_close(printer, '}');
     }
-    fputs("]", to);
+    put_close(printer, ']');
 }
 
 bool list_pictures(const struct arguments *arguments, struct list *list) {

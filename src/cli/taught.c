@@ -1,5 +1,5 @@
 /* What teach prints: what was learned, and what to expect of each tag. */
-#include "cli.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -161,27 +161,34 @@ static void print_made(const struct arguments *arguments, const l3a_model *model
     }
 }
 
-static void print_percent(double value) {
-    if (isnan(value)) {
-        printf("  %9s", "-");
-    } else {
-        printf("  %7.0f %%", value);
+enum { TAG_COLUMNS = 4 };
+
+static void list_columns(const l3a_model *model, struct column columns[TAG_COLUMNS]) {
+    static const struct column all[TAG_COLUMNS] = {{"tag", "tag", -3, 0, 0, 0, NULL},
+                                                   {"pictures", "pictures", 8, 2, 0, 0, NULL},
+                                                   {"precision", "precision", 9, 2, 0, 2, " %"},
+                                                   {"recall", "recall", 9, 2, 0, 2, " %"}};
+    memcpy(columns, all, sizeof all);
+    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+        column_widen(&columns[0], l3a_model_class(model, k));
     }
 }
 
+static void print_tag(struct printer *printer, const struct column *columns, const l3a_model *model,
+                      const struct expectation *expectation, size_t k) {
+    const struct value values[TAG_COLUMNS] = {text_value(l3a_model_class(model, k)), count_value(l3a_model_class_images(model, k)),
+                                              number_value(expectation->precision[k]), number_value(expectation->recall[k])};
+    print_values(printer, columns, values, TAG_COLUMNS);
+}
+
 static void print_expectation(const l3a_model *model, const struct expectation *expectation) {
-    int width = 3;
+    struct printer printer = printer_of("table");
+    struct column columns[TAG_COLUMNS];
+    list_columns(model, columns);
+    printf("\n");
+    print_headings(&printer, columns, TAG_COLUMNS);
     for (size_t k = 0; k < expectation->count; k++) {
-        const int own = display_width(l3a_model_class(model, k));
-        width = own > width ? own : width;
-    }
-    printf("\n%stag%*s  pictures  precision     recall%s\n", style(stdout, STYLE_BOLD), width - 3, "", style(stdout, STYLE_PLAIN));
-    for (size_t k = 0; k < expectation->count; k++) {
-        const char *name = l3a_model_class(model, k);
-        printf("%s%*s  %8" PRIu64, name, width - display_width(name), "", l3a_model_class_images(model, k));
-        print_percent(expectation->precision[k]);
-        print_percent(expectation->recall[k]);
-        printf("\n");
+        print_tag(&printer, columns, model, expectation, k);
     }
 }
 
@@ -219,42 +226,60 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
 
 /* ---- JSON ---- */
 
-static void print_number_or_null(const char *name, double value) {
-    if (isnan(value)) {
-        printf(", \"%s\": null", name);
-    } else {
-        printf(", \"%s\": %.2f", name, value);
+static void print_json_skipped(struct printer *printer, const l3a_lesson *lesson) {
+    put_open(printer, "skipped", '[');
+    for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
+        const l3a_status outcome = l3a_lesson_outcome(lesson, i);
+        if (outcome != L3A_OK) {
+            put_break(printer, 4);
+            put_open(printer, NULL, '{');
+            put_text(printer, "path", l3a_lesson_path(lesson, i));
+            put_boolean(printer, "taught_before", outcome == L3A_ERROR_EXISTS);
+            put_text(printer, "why", l3a_lesson_problem(lesson, i));
+            put_close(printer, '}');
+        }
     }
+    if (printer->begun) {
+        put_break(printer, 2);
+    }
+    put_close(printer, ']');
 }
 
 static void print_json(const struct arguments *arguments, const l3a_model *model, const l3a_lesson *lesson,
                        const l3a_teach_report *report, const struct expectation *expectation) {
-    size_t listed = 0;
-    printf("{\n  \"model\": ");
-    print_json_string(arguments->positionals[0]);
-    printf(",\n  \"taught\": %" PRIu64 ",\n  \"new_tags\": %zu,\n  \"exact\": %s,\n  \"skipped\": [", report->images,
-           report->new_classes, report->exact ? "true" : "false");
-    for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
-        const l3a_status outcome = l3a_lesson_outcome(lesson, i);
-        if (outcome != L3A_OK) {
-            printf("%s\n    {\"path\": ", listed++ ? "," : "");
-            print_json_string(l3a_lesson_path(lesson, i));
-            printf(", \"taught_before\": %s, \"why\": ", outcome == L3A_ERROR_EXISTS ? "true" : "false");
-            print_json_string(l3a_lesson_problem(lesson, i));
-            printf("}");
-        }
-    }
-    fputs(listed ? "\n  ],\n" : "],\n", stdout);
-    printf("  \"background\": %g,\n  \"tags\": [", background[0]);
+    struct printer printer = printer_of("json");
+    struct column columns[TAG_COLUMNS];
+    char share[32];
+    list_columns(model, columns);
+    snprintf(share, sizeof share, "%g", background[0]);
+    put_open(&printer, NULL, '{');
+    put_break(&printer, 2);
+    put_text(&printer, "model", arguments->positionals[0]);
+    put_break(&printer, 2);
+    put_count(&printer, "taught", report->images);
+    put_break(&printer, 2);
+    put_count(&printer, "new_tags", report->new_classes);
+    put_break(&printer, 2);
+    put_boolean(&printer, "exact", report->exact);
+    put_break(&printer, 2);
+    print_json_skipped(&printer, lesson);
+    put_break(&printer, 2);
+    put_json(&printer, "background", share);
+    put_break(&printer, 2);
+    put_open(&printer, "tags", '[');
     for (size_t k = 0; k < expectation->count; k++) {
-        printf("%s\n    {\"tag\": ", k ? "," : "");
-        print_json_string(l3a_model_class(model, k));
-        printf(", \"pictures\": %" PRIu64, l3a_model_class_images(model, k));
-        print_number_or_null("precision", expectation->precision[k]);
-        print_number_or_null("recall", expectation->recall[k]);
-        printf("}");
+        put_break(&printer, 4);
+        put_open(&printer, NULL, '{');
+        print_tag(&printer, columns, model, expectation, k);
+        put_close(&printer, '}');
     }
-    fputs(expectation->count ? "\n  ]\n}\n" : "]\n}\n", stdout);
+    if (printer.begun) {
+        put_break(&printer, 2);
+    }
+    put_close(&printer, ']');
+    put_break(&printer, 0);
+    put_close(&printer, '}');
+    printf("\n");
 }
 
 int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,

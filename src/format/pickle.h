@@ -9,7 +9,7 @@
 #ifndef L3A_PICKLE_H
 #define L3A_PICKLE_H
 
-#include "base/file.h"
+#include "format/pickle_bytes.h"
 #include "format/tensor.h"
 
 enum pickle_kind {
@@ -62,35 +62,53 @@ struct pickle_tensor {
     uint64_t first, shape[TENSOR_RANK], stride[TENSOR_RANK]; /* in elements */
 };
 
-struct pickle {
-    const input_file *input;
-    uint64_t start, end; /* the range of the file that may belong to the pickle */
-    char *bytes;         /* the bytes read so far */
-    size_t loaded, room;
-    size_t at, operation; /* the next byte, and the start of the current operation */
-    struct pickle_value *values;
-    struct pickle_link *links;
-    struct pickle_storage *storages;
-    struct pickle_tensor *tensors;
-    uint32_t *stack, *marks, *memo;
-    size_t value_count, value_room, link_count, link_room, storage_count, storage_room, tensor_count, tensor_room;
-    size_t stack_count, stack_room, mark_count, mark_room, memo_room, memo_count;
-    bool stopped;
-    uint32_t root;
+/* What the operations work on: values by their index. */
+struct pickle_list {
+    uint32_t *items;
+    size_t count, room;
 };
 
-/* Runs the pickle that begins at `start`. It ended at pickle->start + pickle->at. */
+struct pickle_machine {
+    struct pickle_list stack;
+    struct pickle_list marks; /* how high the stack was */
+    struct pickle_list memo;  /* values for reuse by number, 0 for none; count: those that are set */
+    bool stopped;
+};
+
+struct pickle {
+    struct pickle_bytes bytes;
+    struct pickle_machine machine;
+    struct {
+        struct pickle_value *items;
+        size_t count, room;
+    } values;
+    struct {
+        struct pickle_link *items;
+        size_t count, room;
+    } links;
+    struct {
+        struct pickle_storage *items;
+        size_t count, room;
+    } storages;
+    struct {
+        struct pickle_tensor *items;
+        size_t count, room;
+    } tensors;
+    uint32_t root; /* the value that the pickle stands for */
+};
+
+/* Runs the pickle that begins at `start`. It ended at bytes.start + bytes.at. */
 l3a_status pickle_read(const input_file *input, uint64_t start, uint64_t end, struct pickle *pickle);
 void pickle_free(struct pickle *pickle);
 /* An error that gives the byte of the current operation. */
-__attribute__((format(printf, 2, 3))) l3a_status pickle_fail(struct pickle *pickle, const char *format, ...);
+#define pickle_fail(pickle, ...) pickle_bytes_fail(&(pickle)->bytes, __VA_ARGS__)
 
 static inline const struct pickle_value *pickle_at(const struct pickle *pickle, uint32_t index) {
-    return &pickle->values[index];
+    return &pickle->values.items[index];
 }
 
 static inline const char *pickle_text(const struct pickle *pickle, const struct pickle_value *value) {
-    return pickle->bytes + value->as.text.at;
+    return pickle->bytes.held + value->as.text.at;
 }
 
 bool pickle_is_text(const struct pickle *pickle, uint32_t index, const char *text);
@@ -105,6 +123,9 @@ l3a_status pickle_append(struct pickle *pickle, uint32_t container, uint32_t val
 /* Makes room for one more item in one of the arrays, up to a limit; items is the address of its pointer. */
 l3a_status pickle_reserve(struct pickle *pickle, void *items, size_t count, size_t *room, size_t size, size_t limit,
                           const char *what);
+
+/* In pickle_machine.c: runs the operations until the one that stops. */
+l3a_status pickle_run(struct pickle *pickle);
 
 /* In torch_names.c: the value that a name, a call or a persistent id stands for. */
 l3a_status torch_name(struct pickle *pickle, const char *module, size_t module_length, const char *name, size_t name_length,

@@ -32,7 +32,7 @@ bool torch_recognise(const char *bytes, size_t count) {
 static bool holds_tensors(const struct pickle *pickle, uint32_t dict) {
     bool found = false;
     for (uint32_t link = pickle_at(pickle, dict)->as.items.first; link && !found;) {
-        const struct pickle_link *key = &pickle->links[link], *value = &pickle->links[key->next];
+        const struct pickle_link *key = &pickle->links.items[link], *value = &pickle->links.items[key->next];
         found = pickle_at(pickle, key->value)->kind == PICKLE_TEXT && pickle_at(pickle, value->value)->kind == PICKLE_TENSOR;
         link = value->next;
     }
@@ -96,7 +96,7 @@ static l3a_status copy_name(struct torch_file *file, const struct pickle *pickle
     const size_t length = text->as.text.length;
     FAIL_IF(length > NAME_LIMIT || memchr(at, '\0', length), file->context, L3A_ERROR_FORMAT, damaged,
             "%s: byte %" PRIu64 ": the name of a tensor is too long, or contains a zero byte", file->input.path,
-            pickle->start + text->as.text.at);
+            pickle->bytes.start + text->as.text.at);
     TRY(copy_text(file->context, at, length, name));
 done:
     return status;
@@ -128,7 +128,7 @@ static l3a_status add_tensor(struct torch_file *file, const struct pickle *pickl
                              const struct pickle_tensor *from, const char *archive, size_t archive_length) {
     l3a_status status = L3A_OK;
     struct torch_tensor *tensor = &file->tensors[file->count];
-    const struct pickle_storage *storage = &pickle->storages[from->storage];
+    const struct pickle_storage *storage = &pickle->storages.items[from->storage];
     memset(tensor, 0, sizeof *tensor);
     TRY(copy_name(file, pickle, name, &tensor->name));
     file->count++;
@@ -154,11 +154,11 @@ static l3a_status list_tensors(struct torch_file *file, const struct pickle *pic
     const struct pickle_value *dict = pickle_at(pickle, parameters);
     TRY(allocate(file->context, dict->as.items.count / 2, sizeof *file->tensors, &file->tensors));
     for (uint32_t link = dict->as.items.first; link;) {
-        const struct pickle_link *key = &pickle->links[link], *item = &pickle->links[key->next];
+        const struct pickle_link *key = &pickle->links.items[link], *item = &pickle->links.items[key->next];
         const struct pickle_value *name = pickle_at(pickle, key->value), *value = pickle_at(pickle, item->value);
         link = item->next;
         if (name->kind == PICKLE_TEXT && value->kind == PICKLE_TENSOR) {
-            TRY(add_tensor(file, pickle, name, &pickle->tensors[value->as.index], archive, archive_length));
+            TRY(add_tensor(file, pickle, name, &pickle->tensors.items[value->as.index], archive, archive_length));
         }
     }
 done:
@@ -293,22 +293,22 @@ static l3a_status place_storages(struct torch_file *file, const struct pickle *o
     l3a_status status = L3A_OK;
     struct keyed *keyed = NULL;
     const struct pickle_value *list = pickle_at(keys, keys->root);
-    uint64_t offset = keys->start + keys->at;
+    uint64_t offset = keys->bytes.start + keys->bytes.at;
     FAIL_IF(list->kind != PICKLE_LIST, file->context, L3A_ERROR_FORMAT, damaged, "%s: byte %" PRIu64 ": not a list of storages",
-            file->input.path, keys->start);
+            file->input.path, keys->bytes.start);
     TRY(allocate_zeroed(file->context, list->as.items.count, sizeof *file->storages, &file->storages));
-    TRY(allocate(file->context, object->storage_count, sizeof *keyed, &keyed));
-    for (size_t i = 0; i < object->storage_count; i++) {
-        const struct pickle_value *key = pickle_at(object, object->storages[i].key);
-        keyed[i] = (struct keyed){pickle_text(object, key), key->as.text.length, &object->storages[i]};
+    TRY(allocate(file->context, object->storages.count, sizeof *keyed, &keyed));
+    for (size_t i = 0; i < object->storages.count; i++) {
+        const struct pickle_value *key = pickle_at(object, object->storages.items[i].key);
+        keyed[i] = (struct keyed){pickle_text(object, key), key->as.text.length, &object->storages.items[i]};
     }
-    qsort(keyed, object->storage_count, sizeof *keyed, compare_keys);
-    for (uint32_t link = list->as.items.first; link; link = keys->links[link].next) {
-        const struct pickle_value *key = pickle_at(keys, keys->links[link].value);
+    qsort(keyed, object->storages.count, sizeof *keyed, compare_keys);
+    for (uint32_t link = list->as.items.first; link; link = keys->links.items[link].next) {
+        const struct pickle_value *key = pickle_at(keys, keys->links.items[link].value);
         FAIL_IF(key->kind != PICKLE_TEXT, file->context, L3A_ERROR_FORMAT, damaged,
-                "%s: byte %" PRIu64 ": the key of a storage is not text", file->input.path, keys->start);
+                "%s: byte %" PRIu64 ": the key of a storage is not text", file->input.path, keys->bytes.start);
         const struct keyed wanted = {pickle_text(keys, key), key->as.text.length, NULL};
-        TRY(place_storage(file, &wanted, keyed, object->storage_count, &offset));
+        TRY(place_storage(file, &wanted, keyed, object->storages.count, &offset));
     }
 done:
     release(file->context, keyed);
@@ -329,7 +329,7 @@ static l3a_status read_preamble(struct torch_file *file, uint64_t *offset) {
         const uint32_t order = i == 2 ? pickle_find(&pickle, pickle.root, "little_endian") : 0;
         FAIL_IF(order && pickle_at(&pickle, order)->kind == PICKLE_BOOLEAN && !pickle_at(&pickle, order)->as.integer, file->context,
                 L3A_ERROR_FORMAT, "save it again on a little-endian machine", "%s: the numbers are big-endian", file->input.path);
-        *offset += pickle.at;
+        *offset += pickle.bytes.at;
     }
 done:
     pickle_free(&pickle);
@@ -342,7 +342,7 @@ static l3a_status open_legacy(struct torch_file *file) {
     uint64_t offset = 0;
     TRY(read_preamble(file, &offset));
     TRY(pickle_read(&file->input, offset, file->input.size, &object));
-    TRY(pickle_read(&file->input, offset + object.at, file->input.size, &keys));
+    TRY(pickle_read(&file->input, offset + object.bytes.at, file->input.size, &keys));
     TRY(place_storages(file, &object, &keys));
     TRY(list_tensors(file, &object, "", 0));
 done:

@@ -129,9 +129,9 @@ static l3a_status make_dict(struct pickle *pickle, const uint32_t *items, size_t
     if (!count || !is_sequence(pickle, items[0])) {
         return L3A_OK;
     }
-    for (uint32_t link = pickle_at(pickle, items[0])->as.items.first; link; link = pickle->links[link].next) {
+    for (uint32_t link = pickle_at(pickle, items[0])->as.items.first; link; link = pickle->links.items[link].next) {
         uint32_t pair[2];
-        const uint32_t item = pickle->links[link].value;
+        const uint32_t item = pickle->links.items[link].value;
         if (!is_sequence(pickle, item) || pickle_items(pickle, item, pair, 2) != 2) {
             return pickle_fail(pickle, "a dict is made from something other than pairs");
         }
@@ -146,8 +146,8 @@ static l3a_status make_set(struct pickle *pickle, const uint32_t *items, size_t 
     l3a_status status = L3A_OK;
     TRY(pickle_make(pickle, (struct pickle_value){.kind = PICKLE_SET}, made));
     if (count && is_sequence(pickle, items[0])) {
-        for (uint32_t link = pickle_at(pickle, items[0])->as.items.first; link; link = pickle->links[link].next) {
-            TRY(pickle_append(pickle, *made, pickle->links[link].value));
+        for (uint32_t link = pickle_at(pickle, items[0])->as.items.first; link; link = pickle->links.items[link].next) {
+            TRY(pickle_append(pickle, *made, pickle->links.items[link].value));
         }
     }
 done:
@@ -164,7 +164,7 @@ static l3a_status make_tensor(struct pickle *pickle, const uint32_t *items, size
         return make_opaque(pickle, made);
     }
     tensor.storage = pickle_at(pickle, items[0])->as.index;
-    tensor.type = type ? type->type : pickle->storages[tensor.storage].type;
+    tensor.type = type ? type->type : pickle->storages.items[tensor.storage].type;
     if (tensor.type == TENSOR_TYPES) {
         return make_opaque(pickle, made);
     }
@@ -173,11 +173,11 @@ static l3a_status make_tensor(struct pickle *pickle, const uint32_t *items, size
         return pickle_fail(pickle, "the offset, shape (of at most %d dimensions) or strides of a tensor cannot be parsed",
                            TENSOR_RANK);
     }
-    TRY(pickle_reserve(pickle, &pickle->tensors, pickle->tensor_count, &pickle->tensor_room, sizeof tensor, TENSORS_LIMIT,
+    TRY(pickle_reserve(pickle, &pickle->tensors.items, pickle->tensors.count, &pickle->tensors.room, sizeof tensor, TENSORS_LIMIT,
                        "tensors"));
-    pickle->tensors[pickle->tensor_count] = tensor;
-    TRY(pickle_make(pickle, (struct pickle_value){PICKLE_TENSOR, {.index = (uint32_t)pickle->tensor_count}}, made));
-    pickle->tensor_count++;
+    pickle->tensors.items[pickle->tensors.count] = tensor;
+    TRY(pickle_make(pickle, (struct pickle_value){PICKLE_TENSOR, {.index = (uint32_t)pickle->tensors.count}}, made));
+    pickle->tensors.count++;
 done:
     return status;
 }
@@ -236,11 +236,11 @@ l3a_status torch_persistent(struct pickle *pickle, uint32_t id, uint32_t *made) 
     if (!good) {
         return pickle_fail(pickle, "the key or size of a storage cannot be parsed");
     }
-    TRY(pickle_reserve(pickle, &pickle->storages, pickle->storage_count, &pickle->storage_room, sizeof storage, STORAGE_LIMIT,
-                       "storages"));
-    pickle->storages[pickle->storage_count] = storage;
-    TRY(pickle_make(pickle, (struct pickle_value){PICKLE_STORAGE, {.index = (uint32_t)pickle->storage_count}}, made));
-    pickle->storage_count++;
+    TRY(pickle_reserve(pickle, &pickle->storages.items, pickle->storages.count, &pickle->storages.room, sizeof storage,
+                       STORAGE_LIMIT, "storages"));
+    pickle->storages.items[pickle->storages.count] = storage;
+    TRY(pickle_make(pickle, (struct pickle_value){PICKLE_STORAGE, {.index = (uint32_t)pickle->storages.count}}, made));
+    pickle->storages.count++;
 done:
     return status;
 }

@@ -9,7 +9,10 @@
 #define TARGET __attribute__((target("avx2")))
 #define NARROWER plain_kernels
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define WIDE(name) _mm256_##name
 
+typedef __m256i vector;
+typedef __m256 numbers;
 enum { CHANNELS = 3, VECTOR = 32 };
 
 /* The two sums of each channel: of the weights' low parts, and of their high parts. */
@@ -22,12 +25,6 @@ TARGET static inline __m256i pair_at(const int16_t *weights) {
     int32_t both;
     memcpy(&both, weights, sizeof both);
     return _mm256_set1_epi32(both);
-}
-
-TARGET static inline __m256i small_pair_at(const int8_t *weights) {
-    int16_t both;
-    memcpy(&both, weights, sizeof both);
-    return _mm256_set1_epi16(both);
 }
 
 TARGET static inline struct sums add_products(struct sums sums, __m256i pixels, const int16_t *low, const int16_t *high) {
@@ -100,53 +97,24 @@ TARGET static void across(const struct axis *axis, const uint8_t *const from[2],
     }
 }
 
-/* 32 bytes of an output row. The bytes of two rows are interleaved. Unpacking works on each half separately, and so does
- * packing, so the order is restored. The high parts of the weights and their sums fit into 8 and 16 bits; the sum
- * of the low parts is shifted to the same unit before the two are added, which loses nothing that the last shift would
- * keep. */
-TARGET ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
-                                     uint8_t *to) {
-    const int16_t *low = axis->low + index * taps;
-    const int8_t *high = axis->high8 + index * taps;
-    const __m256i zero = _mm256_setzero_si256();
-    __m256i low0 = zero, low1 = zero, low2 = zero, low3 = zero;
-    __m256i high0 = _mm256_set1_epi16(1 << (WEIGHT_BITS - LOW_BITS - 1)), high1 = high0;
-    for (size_t tap = 0; tap < taps; tap += 2, from += 2 * stride) {
-        const __m256i upper = _mm256_loadu_si256((const __m256i *)from),
-                      lower = _mm256_loadu_si256((const __m256i *)(from + stride));
-        const __m256i left = _mm256_unpacklo_epi8(upper, lower), right = _mm256_unpackhi_epi8(upper, lower);
-        const __m256i weights = pair_at(low + tap), tops = small_pair_at(high + tap);
-        low0 = _mm256_add_epi32(low0, _mm256_madd_epi16(_mm256_unpacklo_epi8(left, zero), weights));
-        low1 = _mm256_add_epi32(low1, _mm256_madd_epi16(_mm256_unpackhi_epi8(left, zero), weights));
-        low2 = _mm256_add_epi32(low2, _mm256_madd_epi16(_mm256_unpacklo_epi8(right, zero), weights));
-        low3 = _mm256_add_epi32(low3, _mm256_madd_epi16(_mm256_unpackhi_epi8(right, zero), weights));
-        high0 = _mm256_add_epi16(high0, _mm256_maddubs_epi16(left, tops));
-        high1 = _mm256_add_epi16(high1, _mm256_maddubs_epi16(right, tops));
-    }
-    high0 = _mm256_add_epi16(high0, _mm256_packs_epi32(_mm256_srai_epi32(low0, LOW_BITS), _mm256_srai_epi32(low1, LOW_BITS)));
-    high1 = _mm256_add_epi16(high1, _mm256_packs_epi32(_mm256_srai_epi32(low2, LOW_BITS), _mm256_srai_epi32(low3, LOW_BITS)));
-    const __m256i left = _mm256_srai_epi16(high0, WEIGHT_BITS - LOW_BITS), right = _mm256_srai_epi16(high1, WEIGHT_BITS - LOW_BITS);
-    _mm256_storeu_si256((__m256i *)to, _mm256_packus_epi16(left, right));
+TARGET static inline __m256i add_pairs(__m256i sums, __m256i pixels, __m256i weights) {
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(pixels, weights));
 }
 
-/* One channel of `count` pixels, a multiple of 8. Eight pixels are 24 bytes: the first half of a register gets bytes 0 to 15,
- * the second 8 to 23. */
-TARGET static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
+TARGET static inline __m256i channel_order(int channel) {
     enum { NONE = -1 };
     const __m256i red = _mm256_setr_epi8(0, NONE, NONE, NONE, 3, NONE, NONE, NONE, 6, NONE, NONE, NONE, 9, NONE, NONE, NONE, 4,
                                          NONE, NONE, NONE, 7, NONE, NONE, NONE, 10, NONE, NONE, NONE, 13, NONE, NONE, NONE);
-    const __m256i order = _mm256_add_epi32(red, _mm256_set1_epi32(channel));
-    const __m256 factor = _mm256_set1_ps(scale), constant = _mm256_set1_ps(offset);
-    for (size_t i = 0; i < count; i += 8) {
-        const uint8_t *at = pixels + CHANNELS * i;
-        const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)at)),
-                                                     _mm_loadu_si128((const __m128i *)(at + 8)), 1);
-        const __m256 value = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(both, order));
-        _mm256_storeu_ps(to + i, _mm256_add_ps(_mm256_mul_ps(value, factor), constant));
-    }
+    return _mm256_add_epi32(red, _mm256_set1_epi32(channel));
 }
 
-#include "image/kernels_vector.h"
+/* Eight pixels are 24 bytes: the first half of a register gets bytes 0 to 15, the second 8 to 23. */
+TARGET static inline __m256i channel_at(const uint8_t *pixels, __m256i order) {
+    const uint8_t *const parts[2] = {pixels, pixels + 8};
+    return _mm256_shuffle_epi8(load_rows(parts, 0), order);
+}
+
+#include "image/kernels_body.h"
 
 const kernel_table avx2_kernels = {.across = across, .down = down, .planes = planes};
 

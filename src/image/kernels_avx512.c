@@ -14,7 +14,10 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vbmi,avx512vnni")))
 #define NARROWER avx2_kernels
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define WIDE(name) _mm512_##name
 
+typedef __m512i vector;
+typedef __m512 numbers;
 enum { CHANNELS = 3, GROUP = 5, VECTOR = 64, DIGITS = 3, QUAD = 4 };
 
 static size_t quads_of(const struct axis *axis) {
@@ -128,47 +131,21 @@ TARGET static void across(const struct axis *axis, const uint8_t *const from[2],
     }
 }
 
-/* 64 bytes of an output row; see the same loop for AVX2. */
-TARGET ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
-                                     uint8_t *to) {
-    const int16_t *low = axis->low + index * taps;
-    const int8_t *high = axis->high8 + index * taps;
-    const __m512i zero = _mm512_setzero_si512();
-    __m512i low0 = zero, low1 = zero, low2 = zero, low3 = zero;
-    __m512i high0 = _mm512_set1_epi16(1 << (WEIGHT_BITS - LOW_BITS - 1)), high1 = high0;
-    for (size_t tap = 0; tap < taps; tap += 2, from += 2 * stride) {
-        const __m512i upper = _mm512_loadu_si512(from), lower = _mm512_loadu_si512(from + stride);
-        const __m512i left = _mm512_unpacklo_epi8(upper, lower), right = _mm512_unpackhi_epi8(upper, lower);
-        int32_t pair;
-        int16_t tops;
-        memcpy(&pair, low + tap, sizeof pair);
-        memcpy(&tops, high + tap, sizeof tops);
-        low0 = _mm512_dpwssd_epi32(low0, _mm512_unpacklo_epi8(left, zero), _mm512_set1_epi32(pair));
-        low1 = _mm512_dpwssd_epi32(low1, _mm512_unpackhi_epi8(left, zero), _mm512_set1_epi32(pair));
-        low2 = _mm512_dpwssd_epi32(low2, _mm512_unpacklo_epi8(right, zero), _mm512_set1_epi32(pair));
-        low3 = _mm512_dpwssd_epi32(low3, _mm512_unpackhi_epi8(right, zero), _mm512_set1_epi32(pair));
-        high0 = _mm512_add_epi16(high0, _mm512_maddubs_epi16(left, _mm512_set1_epi16(tops)));
-        high1 = _mm512_add_epi16(high1, _mm512_maddubs_epi16(right, _mm512_set1_epi16(tops)));
-    }
-    high0 = _mm512_add_epi16(high0, _mm512_packs_epi32(_mm512_srai_epi32(low0, LOW_BITS), _mm512_srai_epi32(low1, LOW_BITS)));
-    high1 = _mm512_add_epi16(high1, _mm512_packs_epi32(_mm512_srai_epi32(low2, LOW_BITS), _mm512_srai_epi32(low3, LOW_BITS)));
-    _mm512_storeu_si512(to, _mm512_packus_epi16(_mm512_srai_epi16(high0, WEIGHT_BITS - LOW_BITS),
-                                                _mm512_srai_epi16(high1, WEIGHT_BITS - LOW_BITS)));
+TARGET static inline __m512i add_pairs(__m512i sums, __m512i pixels, __m512i weights) {
+    return _mm512_dpwssd_epi32(sums, pixels, weights);
 }
 
-/* One channel of `count` pixels, a multiple of 16, which are 48 bytes. */
-TARGET static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
-    const __m512i steps = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
-    const __m512i places = _mm512_add_epi32(steps, _mm512_set1_epi32(channel));
-    const __m512 factor = _mm512_set1_ps(scale), constant = _mm512_set1_ps(offset);
-    for (size_t i = 0; i < count; i += 16) {
-        const __m512i bytes = _mm512_maskz_loadu_epi8(0xFFFFFFFFFFFF, pixels + CHANNELS * i);
-        const __m512 value = _mm512_cvtepi32_ps(_mm512_maskz_permutexvar_epi8(0x1111111111111111, places, bytes));
-        _mm512_storeu_ps(to + i, _mm512_add_ps(_mm512_mul_ps(value, factor), constant));
-    }
+TARGET static inline __m512i channel_order(int channel) {
+    const __m512i red = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
+    return _mm512_add_epi32(red, _mm512_set1_epi32(channel));
 }
 
-#include "image/kernels_vector.h"
+/* Sixteen pixels are 48 bytes. */
+TARGET static inline __m512i channel_at(const uint8_t *pixels, __m512i order) {
+    return _mm512_maskz_permutexvar_epi8(0x1111111111111111, order, _mm512_maskz_loadu_epi8(0xFFFFFFFFFFFF, pixels));
+}
+
+#include "image/kernels_body.h"
 
 const kernel_table avx512_kernels = {
     .across = across, .down = down, .planes = planes, .table_size = table_size, .fill_table = fill_table};

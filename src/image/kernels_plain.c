@@ -1,4 +1,4 @@
-/* The pixel loops, in plain C. */
+/* The pixel loops in plain C: for other processors, and for what is too short for the vectors of kernels_body.h. */
 #include "image/resize.h"
 
 enum { CHANNELS = 3 };

@@ -1,18 +1,15 @@
 /* The paper's numbers for a run's data set and protocol, kept apart from the run's own. */
 #include "report/report.h"
+#include "report/html_table.h"
 
 #include <math.h>
 #include <string.h>
 
 static void print_values(text_builder *page, const double values[PAPER_COLUMNS], int decimals) {
     for (size_t j = 0; j < PAPER_COLUMNS; j++) {
-        if (isnan(values[j])) {
-            html_raw(page, "<td>–</td>");
-        } else {
-            html_print(page, "<td>%.*f</td>", decimals, values[j]);
-        }
+        table_number(page, values[j], decimals);
     }
-    html_raw(page, "</tr>\n");
+    table_row_end(page);
 }
 
 static void begin_group(text_builder *page, const char *what, const char *of) {
@@ -27,8 +24,9 @@ static void print_own(struct report *report, const struct report_run *run) {
         const l3a_summary *s = &series->summary;
         const double values[PAPER_COLUMNS] = {series->rows > 1 ? s->average_map[0] : NAN, s->last_map[0], s->last_class_f1[0],
                                               s->last_overall_f1[0]};
-        html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td></td>", series->label,
-                   backbone[0] ? backbone : "backbone not recorded");
+        table_row(page, NULL, "%s<small class=\"help\">%s</small>", series->label,
+                  backbone[0] ? backbone : "backbone not recorded");
+        table_empty(page);
         print_values(page, values, 2);
     }
 }
@@ -57,9 +55,9 @@ static void print_published(struct report *report, const struct report_run *run)
         const l3a_published *row = published_at(run, i);
         double values[PAPER_COLUMNS];
         published_values(row, values);
-        html_print(page, "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">Table %d%s%s</small></th><td>%s</td>",
-                   row->method, row->table, row->backbone ? ", " : "", row->backbone ? row->backbone : "",
-                   row->memory[0] ? row->memory : "–");
+        table_row(page, "paper", "%s<small class=\"help\">Table %d%s%s</small>", row->method, row->table, row->backbone ? ", " : "",
+                  row->backbone ? row->backbone : "");
+        table_cell(page, NULL, "%s", row->memory[0] ? row->memory : "–");
         print_values(page, values, 1);
     }
     html_raw(page, "</tbody>\n");
@@ -97,9 +95,11 @@ void report_paper(struct report *report) {
             html_raw(&report->page, "<p>");
             print_thresholds(report, &report->page);
             html_raw(&report->page, " The paper does not say which threshold its CF1 and OF1 have.</p>\n");
-            html_raw(&report->page,
-                     "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method</th><th>memory</th><th>avg "
-                     "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead>\n");
+            html_raw(&report->page, "<div class=\"scroll\">");
+            table_begin(&report->page, "beside");
+            table_columns(&report->page,
+                          (const char *const[]){"method", "memory", "avg mAP", "last mAP", "last CF1", "last OF1", NULL});
+            html_raw(&report->page, "</tr></thead>\n"); /* each group is a body of its own */
             begun = true;
         }
         begin_group(&report->page, "Measured here", "");

@@ -1,5 +1,6 @@
 /* The headline, and the results after each phase. */
 #include "report/report.h"
+#include "report/html_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,14 +36,6 @@ static void print_tiles(struct report *report, const struct series *series) {
     html_raw(&report->page, "</dl>\n");
 }
 
-static void print_spread(text_builder *page, const double value[2], size_t seeds, bool best) {
-    html_print(page, best ? "<td class=\"best\">%.2f" : "<td>%.2f", value[0]);
-    if (seeds > 1) {
-        html_print(page, "<small> ± %.2f</small>", value[1]);
-    }
-    html_raw(page, "</td>");
-}
-
 static void print_summary_table(struct report *report) {
     text_builder *page = &report->page;
     const bool mixed = has_mixed_thresholds(report);
@@ -50,35 +43,38 @@ static void print_summary_table(struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         gaps = gaps || !isnan(report->series[i].gap);
     }
-    html_print(page,
-               "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>%s</th><th class=\"seeds\">%s</th><th>avg mAP</th>"
-               "<th>last mAP</th><th>CF1</th><th>OF1</th>",
-               report->sweep ? "point" : "method", has_orders(report) ? "runs" : "seeds");
-    html_raw(page, mixed ? "<th class=\"text\">threshold</th><th>forget</th>" : "<th>forget</th>");
-    html_raw(page, gaps ? "<th>gap to joint</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
+    html_raw(page, "<div class=\"scroll\">");
+    table_begin(page, "summary");
+    table_column(page, NULL, "%s", report->sweep ? "point" : "method");
+    table_column(page, "seeds", "%s", has_orders(report) ? "runs" : "seeds");
+    table_columns(page, (const char *const[]){"avg mAP", "last mAP", "CF1", "OF1", NULL});
+    if (mixed) {
+        table_column(page, "text", "threshold");
+    }
+    table_columns(page, (const char *const[]){"forget", gaps ? "gap to joint" : NULL, NULL});
+    table_body(page);
     for (size_t i = 0; i < report->series_count; i++) {
         const struct series *series = &report->series[i];
-        html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td class=\"seeds\">%zu</td>", series->label,
-                   series->help, series->summary.seeds);
+        table_row(page, NULL, "%s<small class=\"help\">%s</small>", series->label, series->help);
+        table_cell(page, "seeds", "%zu", series->summary.seeds);
         for (size_t j = 0; j < SUMMARY_COLUMNS; j++) {
             const double *value = summary_column(&series->summary, j);
             if (j == COLUMN_FORGETTING && mixed) {
-                html_print(page, "<td class=\"text\">%s</td>", series->threshold);
+                table_cell(page, "text", "%s", series->threshold);
             }
             if (j == COLUMN_FORGETTING && series->rows < 2) {
-                html_raw(page, "<td>–</td>");
+                table_number(page, NAN, 2);
             } else {
-                print_spread(page, value, series->summary.seeds, is_best(report, series, j));
+                table_spread(page, value, series->summary.seeds, is_best(report, series, j));
             }
         }
-        if (gaps && isnan(series->gap)) {
-            html_raw(page, "<td>–</td>");
-        } else if (gaps) {
-            html_print(page, "<td>%.2f</td>", series->gap);
+        if (gaps) {
+            table_number(page, series->gap, 2);
         }
-        html_raw(page, "</tr>\n");
+        table_row_end(page);
     }
-    html_raw(page, "</tbody></table></div>\n");
+    table_end(page);
+    html_raw(page, "</div>\n");
 }
 
 static void print_about(struct report *report, const struct report_run *run) {
@@ -231,25 +227,26 @@ static void draw_series(const struct report *report, const struct phase_chart *p
 static void print_phase_table(struct report *report, const struct phase_chart *phases) {
     text_builder *page = &report->page;
     numbers_begin(report);
-    html_raw(page, "<table><thead><tr><th>classes learned</th>");
+    table_begin(page, NULL);
+    table_column(page, NULL, "classes learned");
     for (size_t t = 0; t < phases->end_count; t++) {
-        html_print(page, "<th>%zu</th>", phases->ends[t]);
+        table_column(page, NULL, "%zu", phases->ends[t]);
     }
-    html_raw(page, "</tr></thead><tbody>\n");
+    table_body(page);
     for (size_t i = 0; i < report->series_count; i++) {
-        html_print(page, "<tr><th scope=\"row\">%s</th>", report->series[i].label);
+        table_row(page, NULL, "%s", report->series[i].label);
         for (size_t t = 0; t < phases->end_count; t++) {
             double value[2];
             const size_t seeds = phase_value(&report->series[i], phases->ends[t], phases->measure, value);
             if (seeds) {
-                print_spread(page, value, seeds, false);
+                table_spread(page, value, seeds, false);
             } else {
-                html_raw(page, "<td></td>");
+                table_empty(page);
             }
         }
-        html_raw(page, "</tr>\n");
+        table_row_end(page);
     }
-    html_raw(page, "</tbody></table>");
+    table_end(page);
     numbers_end(report);
 }
 

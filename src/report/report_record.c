@@ -1,6 +1,7 @@
 /* How the numbers were made: time, memory, settings, machine, and the command that reproduces a run. */
 #include "common/number.h"
 #include "report/report.h"
+#include "report/html_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,22 +46,26 @@ static uint64_t add_up(const struct series *series, struct costs *costs, double 
 static void print_cost_table(struct report *report, struct costs *costs) {
     text_builder *page = &report->page;
     numbers_begin(report);
-    html_raw(page, "<table><thead><tr><th>seconds, all seeds</th>");
+    table_begin(page, NULL);
+    table_column(page, NULL, "seconds, all seeds");
     for (size_t j = 0; j < costs->count; j++) {
-        html_print(page, "<th>%s</th>", costs->stages[j]);
+        table_column(page, NULL, "%s", costs->stages[j]);
     }
-    html_raw(page, "<th>total</th><th>peak memory, MiB</th></tr></thead><tbody>\n");
+    table_columns(page, (const char *const[]){"total", "peak memory, MiB", NULL});
+    table_body(page);
     for (size_t i = 0; i < report->series_count; i++) {
         double seconds[STAGE_NAMES], sum = 0;
         const uint64_t memory = add_up(&report->series[i], costs, seconds);
-        html_print(page, "<tr><th scope=\"row\">%s</th>", report->series[i].label);
+        table_row(page, NULL, "%s", report->series[i].label);
         for (size_t j = 0; j < costs->count; j++) {
-            html_print(page, "<td>%.3f</td>", seconds[j]);
+            table_number(page, seconds[j], 3);
             sum += seconds[j];
         }
-        html_print(page, "<td>%.3f</td><td>%.0f</td></tr>\n", sum, (double)memory * 0x1p-20);
+        table_number(page, sum, 3);
+        table_number(page, (double)memory * 0x1p-20, 0);
+        table_row_end(page);
     }
-    html_raw(page, "</tbody></table>");
+    table_end(page);
     numbers_end(report);
 }
 
@@ -122,9 +127,9 @@ done:
 static void print_entry(text_builder *page, const char *key, const char *value) {
     double bytes;
     if (strcmp(key, "machine.memory") == 0 && number_parse(value, strlen(value), &bytes)) {
-        html_print(page, "<td class=\"text\">%.1f GiB</td>", bytes * 0x1p-30);
+        table_cell(page, "text", "%.1f GiB", bytes * 0x1p-30);
     } else {
-        html_print(page, "<td class=\"text\">%s</td>", value);
+        table_cell(page, "text", "%s", value);
     }
 }
 
@@ -147,31 +152,35 @@ static void print_entries(struct report *report, const char *prefix) {
             for (size_t j = 0; j < report->run_count; j++) {
                 differs = differs || strcmp(run_record(&report->runs[j], key), run->values.items[i]) != 0;
             }
-            html_print(page, "<tr><th scope=\"row\">%s</th>", key + strlen(prefix));
+            table_row(page, NULL, "%s", key + strlen(prefix));
             for (size_t j = 0; j < report->run_count; j++) {
                 print_entry(page, key, run_record(&report->runs[j], key));
             }
-            html_raw(page, differs                 ? "<td class=\"differs\">differs</td></tr>\n"
-                           : report->run_count > 1 ? "<td class=\"differs\"></td></tr>\n"
-                                                   : "</tr>\n");
+            if (report->run_count > 1) {
+                table_cell(page, "differs", "%s", differs ? "differs" : "");
+            }
+            table_row_end(page);
         }
     }
 }
 
 static void print_record_table(struct report *report, const char *caption, const char *prefix) {
     text_builder *page = &report->page;
-    html_print(page, "<details open><summary>%s</summary><div class=\"scroll\"><table class=\"record%s\">", caption,
-               report->run_count > 1 ? "" : " single");
+    html_print(page, "<details open><summary>%s</summary><div class=\"scroll\">", caption);
     if (report->run_count > 1) {
-        html_raw(page, "<thead><tr><th></th>");
+        table_begin(page, "record");
+        table_column(page, NULL, "%s", "");
         for (size_t j = 0; j < report->run_count; j++) {
-            html_print(page, "<th class=\"text\">%s</th>", report->runs[j].name);
+            table_column(page, "text", "%s", report->runs[j].name);
         }
-        html_raw(page, "<th></th></tr></thead>");
+        table_column(page, NULL, "%s", "");
+        table_body(page);
+    } else {
+        html_raw(page, "<table class=\"record single\"><tbody>\n"); /* without headings */
     }
-    html_raw(page, "<tbody>\n");
     print_entries(report, prefix);
-    html_raw(page, "</tbody></table></div></details>\n");
+    table_end(page);
+    html_raw(page, "</div></details>\n");
 }
 
 l3a_status report_record(struct report *report) {

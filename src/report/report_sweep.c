@@ -4,6 +4,7 @@
 #include "common/rank.h"
 #include "measure/folder.h"
 #include "report/report.h"
+#include "report/html_table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -216,41 +217,41 @@ static void print_points(struct report *report) {
     const struct report_sweep *sweep = report->sweep;
     text_builder *page = &report->page;
     const bool methods = sweep->methods.count > 1 || !sweep->axes.count;
-    html_raw(page, methods ? "<table class=\"points\"><thead><tr><th>method</th>" : "<table class=\"points\"><thead><tr>");
+    const bool mixed = has_mixed_thresholds(report);
+    table_begin(page, "points");
+    table_columns(page, (const char *const[]){methods ? "method" : NULL, NULL});
     for (size_t j = 0; j < sweep->axes.count; j++) {
-        html_print(page, "<th class=\"text\">%s</th>", sweep->axes.items[j]);
+        table_column(page, "text", "%s", sweep->axes.items[j]);
     }
-    html_raw(page, "<th>avg mAP</th><th>last mAP</th><th>CF1</th><th>OF1</th>");
-    html_raw(page,
-             has_mixed_thresholds(report) ? "<th class=\"text\">threshold</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
+    table_columns(page, (const char *const[]){"avg mAP", "last mAP", "CF1", "OF1", NULL});
+    if (mixed) {
+        table_column(page, "text", "threshold");
+    }
+    table_body(page);
     for (size_t i = 0; i < report->run_count; i++) {
         const struct series *series = series_of(report, i);
-        html_raw(page, "<tr>");
         if (methods) {
-            html_print(page, "<th scope=\"row\">%s</th>", run_record(&report->runs[i], "run.methods"));
+            table_row(page, NULL, "%s", run_record(&report->runs[i], "run.methods"));
+        } else {
+            html_raw(page, "<tr>");
         }
         for (size_t j = 0; j < sweep->axes.count; j++) {
             const char *value = sweep_value(report, &report->runs[i], j);
-            html_print(page, "<td class=\"text\">%s</td>", value ? value : "–");
+            table_cell(page, "text", "%s", value ? value : "–");
         }
         for (size_t j = 0; j < COLUMN_FORGETTING; j++) {
             if (series) {
-                html_print(page, is_best(report, series, j) ? "<td class=\"best\">%.2f" : "<td>%.2f",
-                           summary_column(&series->summary, j)[0]);
-                if (series->summary.seeds > 1) {
-                    html_print(page, "<small> ± %.2f</small>", summary_column(&series->summary, j)[1]);
-                }
-                html_raw(page, "</td>");
+                table_spread(page, summary_column(&series->summary, j), series->summary.seeds, is_best(report, series, j));
             } else {
-                html_raw(page, "<td>–</td>");
+                table_number(page, NAN, 2);
             }
         }
-        if (has_mixed_thresholds(report)) {
-            html_print(page, "<td class=\"text\">%s</td>", series ? series->threshold : "");
+        if (mixed) {
+            table_cell(page, "text", "%s", series ? series->threshold : "");
         }
-        html_raw(page, "</tr>\n");
+        table_row_end(page);
     }
-    html_raw(page, "</tbody></table>");
+    table_end(page);
 }
 
 /* ---- One setting: a chart ---- */
@@ -477,14 +478,15 @@ static void print_map(struct report *report, const char *method, size_t measure)
     if (sweep->methods.count > 1) {
         html_print(page, " <small>%s</small>", method);
     }
-    html_print(page, "</figcaption>\n<div class=\"scroll\"><table class=\"map\"><thead><tr><th>%s \\ %s</th>", sweep->axes.items[0],
-               sweep->axes.items[1]);
+    html_raw(page, "</figcaption>\n<div class=\"scroll\">");
+    table_begin(page, "map");
+    table_column(page, NULL, "%s \\ %s", sweep->axes.items[0], sweep->axes.items[1]);
     for (size_t j = 0; j < sweep->values[1].count; j++) {
-        html_print(page, "<th>%s</th>", sweep->values[1].items[j]);
+        table_column(page, NULL, "%s", sweep->values[1].items[j]);
     }
-    html_raw(page, "</tr></thead><tbody>\n");
+    table_body(page);
     for (size_t i = 0; i < sweep->values[0].count; i++) {
-        html_print(page, "<tr><th scope=\"row\">%s</th>", sweep->values[0].items[i]);
+        table_row(page, NULL, "%s", sweep->values[0].items[i]);
         for (size_t j = 0; j < sweep->values[1].count; j++) {
             const struct series *series = find_point(report, method, i, j);
             if (!series) {
@@ -496,9 +498,10 @@ static void print_map(struct report *report, const char *method, size_t measure)
             html_print(page, is_best(report, series, measures[measure].column) ? " class=\"best\">%.2f" : ">%.2f", value);
             html_raw(page, "</td>");
         }
-        html_raw(page, "</tr>\n");
+        table_row_end(page);
     }
-    html_raw(page, "</tbody></table></div></figure>\n");
+    table_end(page);
+    html_raw(page, "</div></figure>\n");
 }
 
 static void print_maps(struct report *report) {

@@ -21,17 +21,17 @@ void export_start(struct request *request, struct worker *worker) {
         return;
     }
     const size_t count = cache_library(request->server->cache, &found);
-    request->pictures = calloc(count + 1, sizeof *request->pictures);
-    for (size_t i = 0; request->pictures && i < count; i++) {
-        request->pictures[i] = (struct picture){.request = request,
-                                                .name = found[i].path,
-                                                .path = found[i].path,
-                                                .checksum = found[i].checksum,
-                                                .features = found[i].features};
-        memcpy(request->pictures[i].key, found[i].key, KEY_TEXT);
+    request->pictures.items = calloc(count + 1, sizeof *request->pictures.items);
+    for (size_t i = 0; request->pictures.items && i < count; i++) {
+        request->pictures.items[i] = (struct picture){.request = request,
+                                                      .name = found[i].path,
+                                                      .path = found[i].path,
+                                                      .checksum = found[i].checksum,
+                                                      .features = found[i].features};
+        memcpy(request->pictures.items[i].key, found[i].key, KEY_TEXT);
         found[i].path = NULL;
         found[i].features = NULL;
-        request->picture_count++;
+        request->pictures.count++;
     }
     cached_free(found, count);
 }
@@ -87,12 +87,12 @@ void export_finish(struct request *request, struct worker *worker) {
     bool bad = false;
     const char *format = query(request, "format", &bad);
     const bool json = format && strcmp(format, "json") == 0;
-    text_print(&request->answer, json ? "[" : "path,labels,scores\n");
-    if (pictures_score(request, worker, json ? write_json : write_csv, &request->answer)) {
-        text_print(&request->answer, json ? "\n]\n" : "");
-        request->type = json ? NULL : "text/csv; charset=utf-8";
-        request->download = json ? "tags.json" : "tags.csv";
-        request->status = MHD_HTTP_OK;
+    text_print(&request->answer.text, json ? "[" : "path,labels,scores\n");
+    if (pictures_score(request, worker, json ? write_json : write_csv, &request->answer.text)) {
+        text_print(&request->answer.text, json ? "\n]\n" : "");
+        request->answer.type = json ? NULL : "text/csv; charset=utf-8";
+        request->answer.download = json ? "tags.json" : "tags.csv";
+        request->answer.status = MHD_HTTP_OK;
     }
 }
 
@@ -104,7 +104,7 @@ void xmp_start(struct request *request, struct worker *worker) {
     if (!request_json(request)) {
         return;
     }
-    const struct json_value *list = json_value_get(json_tree_root(request->json), "tags");
+    const struct json_value *list = json_value_get(json_tree_root(request->body.json), "tags");
     const size_t most = json_count(list);
     const char **tags = most == SIZE_MAX ? NULL : calloc(most + 1, sizeof *tags);
     char *text = malloc(CAPACITY);
@@ -121,9 +121,9 @@ void xmp_start(struct request *request, struct worker *worker) {
             refuse(request, MHD_HTTP_UNPROCESSABLE_CONTENT, l3a_error_hint(worker->context), "%s",
                    status == L3A_OK ? "there are too many tags" : l3a_error_text(worker->context));
         } else {
-            text_add(&request->answer, text, length);
-            request->type = "application/rdf+xml; charset=utf-8";
-            request->status = MHD_HTTP_OK;
+            text_add(&request->answer.text, text, length);
+            request->answer.type = "application/rdf+xml; charset=utf-8";
+            request->answer.status = MHD_HTTP_OK;
         }
         pthread_mutex_unlock(&worker->lock);
     }
@@ -143,7 +143,7 @@ static l3a_status shrink(struct request *request, l3a_context *context, const l3
     const size_t capacity = 3 * small.width * small.height + 4096;
     uint8_t *bytes = status == L3A_OK ? malloc(capacity) : NULL;
     if (bytes) {
-        text_add(&request->answer, bytes, jpeg_encode(small.pixels, small.width, small.height, QUALITY, bytes, capacity));
+        text_add(&request->answer.text, bytes, jpeg_encode(small.pixels, small.width, small.height, QUALITY, bytes, capacity));
     }
     free(bytes);
     l3a_picture_free(context, &small);
@@ -174,8 +174,8 @@ void thumbnail_start(struct request *request, struct worker *worker) {
         status = shrink(request, worker->context, &picture, size < SMALLEST ? SMALLEST : size > LARGEST ? LARGEST : size);
     }
     if (status == L3A_OK) {
-        request->type = "image/jpeg";
-        request->status = MHD_HTTP_OK;
+        request->answer.type = "image/jpeg";
+        request->answer.status = MHD_HTTP_OK;
     } else {
         refuse(request, MHD_HTTP_NOT_FOUND, l3a_error_hint(worker->context), "%s", l3a_error_text(worker->context));
     }

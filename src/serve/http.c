@@ -43,49 +43,49 @@ static void add_download(const char *name, struct MHD_Response *response) {
 
 static void add_headers(const struct request *request, struct MHD_Response *response) {
     char text[32];
-    MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json");
+    MHD_add_response_header(response, "Content-Type", request->answer.type ? request->answer.type : "application/json");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(response, "Cache-Control", request->page ? "no-cache" : "no-store");
+    MHD_add_response_header(response, "Cache-Control", request->answer.page ? "no-cache" : "no-store");
     MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
     MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
     MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
     MHD_add_response_header(response, "X-Frame-Options", "DENY");
     MHD_add_response_header(response, "Content-Security-Policy",
-                            request->page ? policy : "default-src 'none'; frame-ancestors 'none'");
-    if (request->retry) {
-        snprintf(text, sizeof text, "%u", request->retry);
+                            request->answer.page ? policy : "default-src 'none'; frame-ancestors 'none'");
+    if (request->answer.retry) {
+        snprintf(text, sizeof text, "%u", request->answer.retry);
         MHD_add_response_header(response, "Retry-After", text);
     }
-    if (request->status == MHD_HTTP_UNAUTHORIZED) {
+    if (request->answer.status == MHD_HTTP_UNAUTHORIZED) {
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     }
-    if (request->etag) {
-        MHD_add_response_header(response, "ETag", request->etag);
+    if (request->answer.etag) {
+        MHD_add_response_header(response, "ETag", request->answer.etag);
     }
-    if (request->json_length) {
-        snprintf(text, sizeof text, "%zu", request->json_length);
+    if (request->answer.json_length) {
+        snprintf(text, sizeof text, "%zu", request->answer.json_length);
         MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
-    if (request->download) {
-        add_download(request->download, response);
+    if (request->answer.download) {
+        add_download(request->answer.download, response);
     }
-    if (request->close || atomic_load(&request->server->draining)) {
+    if (request->answer.close || atomic_load(&request->server->load.draining)) {
         MHD_add_response_header(response, "Connection", "close");
     }
 }
 
 static enum MHD_Result respond(struct request *request) {
     struct MHD_Response *response;
-    size_t bytes = request->answer.length;
-    if (request->file >= 0) {
-        const off_t size = lseek(request->file, 0, SEEK_END);
+    size_t bytes = request->answer.text.length;
+    if (request->answer.file >= 0) {
+        const off_t size = lseek(request->answer.file, 0, SEEK_END);
         bytes = size > 0 ? (size_t)size : 0;
-        response = MHD_create_response_from_fd(bytes, request->file);
-        request->file = response ? -1 : request->file;
+        response = MHD_create_response_from_fd(bytes, request->answer.file);
+        request->answer.file = response ? -1 : request->answer.file;
     } else {
-        response = MHD_create_response_from_buffer(bytes, request->answer.bytes, MHD_RESPMEM_MUST_FREE);
+        response = MHD_create_response_from_buffer(bytes, request->answer.text.bytes, MHD_RESPMEM_MUST_FREE);
         if (response) {
-            request->answer = (struct text){0};
+            request->answer.text = (struct text){0};
         }
     }
     if (!response) {
@@ -93,7 +93,7 @@ static enum MHD_Result respond(struct request *request) {
     }
     add_headers(request, response);
     peer_set(request, TAKING_ANSWER);
-    const enum MHD_Result result = MHD_queue_response(request->connection, request->status, response);
+    const enum MHD_Result result = MHD_queue_response(request->connection, request->answer.status, response);
     MHD_destroy_response(response);
     return result;
 }
@@ -111,8 +111,8 @@ static void find_route(struct request *request, const char *url, const char *met
         if (strncmp(url, route->path, length) == 0 && (route->prefix || !url[length])) {
             known = true;
             if (same_method(method, route->method)) {
-                request->route = route;
-                request->rest = request->url + length;
+                request->wanted.route = route;
+                request->wanted.rest = request->wanted.url + length;
                 return;
             }
         }
@@ -127,8 +127,8 @@ static const char *header(const struct request *request, const char *name) {
 
 static void check_guard(struct request *request) {
     const struct server *server = request->server;
-    const char *const names[] = {server->options->host, server->own_name, server->options->address.host};
-    const struct guard guard = {names, sizeof names / sizeof names[0], server->options->token ? server->token : NULL};
+    const char *const names[] = {server->options->host, server->access.own_name, server->options->address.host};
+    const struct guard guard = {names, sizeof names / sizeof names[0], server->options->token ? server->access.token : NULL};
     const struct asked asked = {.host = header(request, "Host"),
                                 .origin = header(request, "Origin"),
                                 .fetch_site = header(request, "Sec-Fetch-Site"),
@@ -137,7 +137,7 @@ static void check_guard(struct request *request) {
                                 .mark = header(request, "X-L3A"),
                                 .authorization = header(request, "Authorization"),
                                 .content_type = header(request, "Content-Type")};
-    const struct route *route = request->route;
+    const struct route *route = request->wanted.route;
     struct objection objection;
     if (!guard_allows(&guard, &asked, route && route->open, route && route->changes, route && route->now == page_now, &objection)) {
         refuse(request, objection.status, objection.hint, "%s", objection.error);
@@ -160,15 +160,15 @@ static void begin(struct request *request, const char *url, const char *method) 
     struct server *server = request->server;
     find_route(request, url, method);
     check_guard(request); /* a foreign site does not even learn what there is */
-    const uint64_t limit = !request->status && request->route->upload ? upload_limit(server) : server->options->body;
-    if (!request->status && announced(request) > limit) {
+    const uint64_t limit = !request->answer.status && request->wanted.route->upload ? upload_limit(server) : server->options->body;
+    if (!request->answer.status && announced(request) > limit) {
         refuse_size(request, limit);
     }
     const char *coding = header(request, "Content-Encoding");
-    if (!request->status && coding && strcasecmp(coding, "identity") != 0) {
+    if (!request->answer.status && coding && strcasecmp(coding, "identity") != 0) {
         refuse(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "send it without Content-Encoding", "the body is encoded as %s", coding);
     }
-    if (!request->status && request->route->upload) {
+    if (!request->answer.status && request->wanted.route->upload) {
         upload_begin(request);
     }
 }
@@ -176,7 +176,7 @@ static void begin(struct request *request, const char *url, const char *method) 
 /* Adds a piece of the body. Refuses the request if that is not possible. Returns false if the connection was ended. */
 static bool take_body(struct request *request, const char *bytes, size_t count) {
     const uint64_t limit = request->server->options->body;
-    const bool upload = request->upload >= 0;
+    const bool upload = request->upload.file >= 0;
     const enum room room = body_count(request, count, !upload);
     if (room == ENDED) {
         return false;
@@ -185,15 +185,15 @@ static bool take_body(struct request *request, const char *bytes, size_t count) 
         upload_take(request, bytes, count);
         return true;
     }
-    if (request->body.length + count > limit) {
+    if (request->body.text.length + count > limit) {
         refuse_size(request, limit);
     } else if (room == NO_ROOM) {
-        request->retry = 1;
+        request->answer.retry = 1;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "the requests of all clients have too many bytes");
     } else {
-        text_add(&request->body, bytes, count);
+        text_add(&request->body.text, bytes, count);
     }
-    if (request->body.failed) {
+    if (request->body.text.failed) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
     }
     return true;
@@ -201,14 +201,14 @@ static bool take_body(struct request *request, const char *bytes, size_t count) 
 
 /* The body is complete. */
 static enum MHD_Result dispatch(struct request *request) {
-    request->taken = true;
+    request->body.taken = true;
     if (!peer_set(request, WORKED_ON)) {
         return MHD_NO; /* its client was told so */
     }
-    if (request->route->now) {
-        request->route->now(request);
+    if (request->wanted.route->now) {
+        request->wanted.route->now(request);
     }
-    if (request->status) {
+    if (request->answer.status) {
         request_done(request);
         return respond(request);
     }
@@ -225,13 +225,13 @@ static struct request *request_create(struct server *server, struct MHD_Connecti
     if (request) {
         request->server = server;
         request->connection = connection;
-        request->file = request->upload = -1;
+        request->answer.file = request->upload.file = -1;
         request->began = seconds_now();
         request->peer = peer_of(connection);
         request->client = peer_client(request);
-        request->url = copy_string(url);
-        atomic_fetch_add(&server->in_flight, 1);
-        if (!request->url) {
+        request->wanted.url = copy_string(url);
+        atomic_fetch_add(&server->load.in_flight, 1);
+        if (!request->wanted.url) {
             refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
         }
     }
@@ -266,7 +266,7 @@ static void check_head(struct request *request, const char *method, const char *
         problem = "the request line has a space too many, or a control character";
     }
     if (problem) {
-        request->close = true;
+        request->answer.close = true;
         refuse(request, MHD_HTTP_BAD_REQUEST, "send a request with one meaning only", "%s", problem);
     }
 }
@@ -276,9 +276,9 @@ static void check_head(struct request *request, const char *method, const char *
 /* Answers a request that was refused when its head had come. */
 static enum MHD_Result respond_early(struct request *request) {
     if (announced(request) || header(request, "Transfer-Encoding")) {
-        request->close = true;
+        request->answer.close = true;
     }
-    if (request->close) {
+    if (request->answer.close) {
         peer_let_go(request);
     }
     request_done(request);
@@ -293,13 +293,13 @@ static enum MHD_Result take_head(struct server *server, struct MHD_Connection *c
         return MHD_NO;
     }
     peer_set(request, SENDING_BODY);
-    if (!request->status) {
+    if (!request->answer.status) {
         check_head(request, method, version);
     }
-    if (!request->status) {
+    if (!request->answer.status) {
         begin(request, url, method);
     }
-    return request->status ? respond_early(request) : MHD_YES;
+    return request->answer.status ? respond_early(request) : MHD_YES;
 }
 
 enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, const char *url, const char *method,
@@ -311,12 +311,12 @@ enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, c
     if (*count) {
         const bool alive = take_body(request, bytes, *count);
         *count = 0;
-        if (alive && request->status) {
+        if (alive && request->answer.status) {
             peer_answer(request);
         }
-        return alive && !request->status ? MHD_YES : MHD_NO;
+        return alive && !request->answer.status ? MHD_YES : MHD_NO;
     }
-    return request->taken ? respond(request) : dispatch(request);
+    return request->body.taken ? respond(request) : dispatch(request);
 }
 
 void http_complete(void *argument, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code) {
@@ -327,18 +327,18 @@ void http_complete(void *argument, struct MHD_Connection *connection, void **con
     if (!request) {
         return;
     }
-    const size_t route = request->route ? (size_t)(request->route - routes) : ROUTES - 1;
-    atomic_fetch_add(&server->metrics.requests[route][request->status / 100 % 6], 1);
+    const size_t route = request->wanted.route ? (size_t)(request->wanted.route - routes) : ROUTES - 1;
+    atomic_fetch_add(&server->metrics.requests[route][request->answer.status / 100 % 6], 1);
     histogram_add(&server->metrics.seconds[route], seconds_now() - request->began);
     peer_set(request, RESTING);
     request_release(request);
     upload_discard(request);
-    if (request->file >= 0) {
-        close(request->file);
+    if (request->answer.file >= 0) {
+        close(request->answer.file);
     }
-    text_free(&request->answer);
-    free(request->url);
+    text_free(&request->answer.text);
+    free(request->wanted.url);
     free(request);
     *context = NULL;
-    atomic_fetch_sub(&server->in_flight, 1);
+    atomic_fetch_sub(&server->load.in_flight, 1);
 }

@@ -15,16 +15,16 @@
 #include <string.h>
 
 void inference_server_now(struct request *request) {
-    text_print(&request->answer, "{\"name\": \"l3a\", \"version\": \"%s\", \"extensions\": [\"binary_tensor_data\"]}\n",
+    text_print(&request->answer.text, "{\"name\": \"l3a\", \"version\": \"%s\", \"extensions\": [\"binary_tensor_data\"]}\n",
                l3a_version());
-    request->status = MHD_HTTP_OK;
+    request->answer.status = MHD_HTTP_OK;
 }
 
 /* What follows the model and its version in the path; NULL: it is another model, and the request is refused. The name may lack the
  * ending of the file, and there is one version. */
 static const char *after_model(struct request *request) {
     static const char version[] = "/versions/1";
-    const char *rest = request->rest, *name = request->server->model_name, *dot = strrchr(name, '.');
+    const char *rest = request->wanted.rest, *name = request->server->model.name, *dot = strrchr(name, '.');
     const size_t length = strcspn(rest, "/"), stem = dot && dot > name ? (size_t)(dot - name) : strlen(name);
     if (length && strncmp(rest, name, length) == 0 && (length == strlen(name) || length == stem)) {
         rest += length;
@@ -38,7 +38,7 @@ static const char *after_model(struct request *request) {
 
 void inference_model_now(struct request *request) {
     struct server *server = request->server;
-    struct text *answer = &request->answer;
+    struct text *answer = &request->answer.text;
     const char *rest = after_model(request);
     if (!rest) {
         return;
@@ -49,12 +49,12 @@ void inference_model_now(struct request *request) {
     }
     if (rest[0]) {
         refuse(request, MHD_HTTP_NOT_FOUND, "see /openapi.json for the paths of this server", "%s: there is nothing here",
-               request->url);
+               request->wanted.url);
         return;
     }
     struct knowledge *knowledge = knowledge_keep(server);
     text_print(answer, "{\"name\": ");
-    text_json(answer, server->model_name);
+    text_json(answer, server->model.name);
     text_print(answer,
                ", \"versions\": [\"1\"], \"platform\": \"l3a\", \"inputs\": [{\"name\": \"image\", \"datatype\": \"BYTES\", "
                "\"shape\": [-1]}, {\"name\": \"features\", \"datatype\": \"FP32\", \"shape\": [-1, %zu]}], ",
@@ -69,7 +69,7 @@ void inference_model_now(struct request *request) {
         text_json(answer, knowledge->names[k] ? knowledge->names[k] : "");
     }
     text_print(answer, "]}}\n");
-    request->status = MHD_HTTP_OK;
+    request->answer.status = MHD_HTTP_OK;
     knowledge_free(knowledge);
 }
 
@@ -95,15 +95,16 @@ static double shape_items(const struct json_value *shape) {
 
 /* Finds the input; its bytes, if it has some, are what follows the JSON. false: refused. */
 static bool read_input(struct request *request, size_t json_length, struct tensor *tensor) {
-    const struct json_value *inputs = json_value_get(json_tree_root(request->json), "inputs"), *input = json_value_first(inputs);
+    const struct json_value *inputs = json_value_get(json_tree_root(request->body.json), "inputs"),
+                            *input = json_value_first(inputs);
     const struct json_value *parameters = json_value_get(input, "parameters"),
                             *size = json_value_get(parameters, "binary_data_size");
-    const size_t more = request->body.length > json_length ? request->body.length - json_length : 0;
+    const size_t more = request->body.text.length > json_length ? request->body.text.length - json_length : 0;
     *tensor = (struct tensor){.name = json_value_text(json_value_get(input, "name"), NULL),
                               .type = json_value_text(json_value_get(input, "datatype"), NULL),
                               .shape = json_value_get(input, "shape"),
                               .data = json_value_get(input, "data"),
-                              .bytes = size && more ? (const uint8_t *)request->body.bytes + json_length : NULL,
+                              .bytes = size && more ? (const uint8_t *)request->body.text.bytes + json_length : NULL,
                               .byte_count = more};
     if (json_count(inputs) != 1) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send the input 'image' (BYTES) or 'features' (FP32)",
@@ -117,7 +118,7 @@ static bool read_input(struct request *request, size_t json_length, struct tenso
     } else if (shape_items(tensor->shape) < 1) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "give each size of the tensor, as in \"shape\": [2]", "the input has no shape");
     }
-    return !request->status;
+    return !request->answer.status;
 }
 
 static uint32_t read_little(const uint8_t *bytes) {
@@ -169,8 +170,8 @@ static void read_features(struct request *request, const struct tensor *tensor) 
         refuse(request, MHD_HTTP_BAD_REQUEST, "send [rows, width] finite numbers",
                "'features' does not have %zu numbers in each row", width);
     } else if (pictures_create(request, (size_t)rows)) {
-        for (size_t i = 0; i < request->picture_count; i++) {
-            struct picture *picture = &request->pictures[i];
+        for (size_t i = 0; i < request->pictures.count; i++) {
+            struct picture *picture = &request->pictures.items[i];
             picture->features = malloc(width * sizeof *numbers);
             if (picture->features) {
                 memcpy(picture->features, numbers + i * width, width * sizeof *numbers);
@@ -193,7 +194,7 @@ static bool images_create(struct request *request, const struct tensor *tensor, 
     for (size_t i = 0; good && i < count; i++) {
         char name[40];
         snprintf(name, sizeof name, "picture %zu", i + 1);
-        request->pictures[i].name = copy_string(name);
+        request->pictures.items[i].name = copy_string(name);
     }
     return good;
 }
@@ -204,7 +205,7 @@ static void read_images(struct request *request, const struct tensor *tensor) {
     if (!images_create(request, tensor, count == SIZE_MAX ? 0 : count)) {
         return;
     }
-    picture = request->pictures;
+    picture = request->pictures.items;
     for (const struct json_value *item = json_value_first(tensor->data); item; item = json_value_next(item), picture++) {
         picture->base64 = json_value_text(item, &picture->base64_length);
         if (!picture->base64) {
@@ -240,8 +241,8 @@ static void read_binary_images(struct request *request, const struct tensor *ten
     } else if (images_create(request, tensor, count)) {
         at = 0;
         for (size_t i = 0; i < count && next_item(tensor, &at, &item, &length); i++) {
-            request->pictures[i].bytes = item;
-            request->pictures[i].byte_count = length;
+            request->pictures.items[i].bytes = item;
+            request->pictures.items[i].byte_count = length;
         }
     }
 }
@@ -259,7 +260,7 @@ struct output {
 
 /* The outputs that the request wants; false: refused. */
 static bool read_outputs(struct request *request, struct output outputs[OUTPUTS]) {
-    const struct json_value *root = json_tree_root(request->json), *wanted = json_value_first(json_value_get(root, "outputs"));
+    const struct json_value *root = json_tree_root(request->body.json), *wanted = json_value_first(json_value_get(root, "outputs"));
     const bool binary = json_value_number(json_value_get(json_value_get(root, "parameters"), "binary_data_output")) != 0;
     outputs[SCORES] = (struct output){"scores", "FP32", true, !wanted, binary, {0}};
     outputs[PREDICTED] = (struct output){"predicted", "BOOL", true, !wanted, binary, {0}};
@@ -335,11 +336,11 @@ void infer_start(struct request *request, struct worker *worker) {
     }
     if (strcmp(rest, "/infer") != 0) {
         refuse(request, MHD_HTTP_NOT_FOUND, "see /openapi.json for the paths of this server", "%s: there is nothing here",
-               request->url);
+               request->wanted.url);
         return;
     }
-    const unsigned long long json_length = header ? strtoull(header, NULL, 10) : request->body.length;
-    if (json_length > request->body.length) {
+    const unsigned long long json_length = header ? strtoull(header, NULL, 10) : request->body.text.length;
+    if (json_length > request->body.text.length) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "give the number of bytes that the JSON has",
                "Inference-Header-Content-Length is larger than the request");
         return;
@@ -392,13 +393,13 @@ static void infer_one(struct picture *picture, const l3a_tags *tags, void *user)
 }
 
 static void write_inference(struct request *request, const struct inference *inference) {
-    struct text *answer = &request->answer;
-    const char *id = json_value_text(json_value_get(json_tree_root(request->json), "id"), NULL);
+    struct text *answer = &request->answer.text;
+    const char *id = json_value_text(json_value_get(json_tree_root(request->body.json), "id"), NULL);
     const struct output *end = inference->outputs + OUTPUTS;
     bool binary = false;
     size_t written = 0;
     text_print(answer, "{\"model_name\": ");
-    text_json(answer, request->server->model_name);
+    text_json(answer, request->server->model.name);
     text_print(answer, ", \"model_version\": \"1\"");
     if (id) {
         text_print(answer, ", \"id\": ");
@@ -408,7 +409,7 @@ static void write_inference(struct request *request, const struct inference *inf
     for (const struct output *output = inference->outputs; output < end; output++) {
         if (output->wanted) {
             text_print(answer, "%s{\"name\": \"%s\", \"datatype\": \"%s\", \"shape\": [%zu", written++ ? ", " : "", output->name,
-                       output->type, request->picture_count);
+                       output->type, request->pictures.count);
             if (output->by_class) {
                 text_print(answer, ", %zu", inference->classes);
             }
@@ -424,8 +425,8 @@ static void write_inference(struct request *request, const struct inference *inf
     }
     text_print(answer, "]}\n");
     if (binary) {
-        request->type = "application/octet-stream";
-        request->json_length = answer->length;
+        request->answer.type = "application/octet-stream";
+        request->answer.json_length = answer->length;
     }
     for (const struct output *output = inference->outputs; output < end; output++) {
         if (output->wanted && output->binary) {
@@ -438,8 +439,8 @@ static void write_inference(struct request *request, const struct inference *inf
 /* A tensor has no place for a picture that cannot be read, so one fails them all. */
 void infer_finish(struct request *request, struct worker *worker) {
     struct inference inference = {0};
-    for (size_t i = 0; i < request->picture_count; i++) {
-        const struct picture *picture = &request->pictures[i];
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        const struct picture *picture = &request->pictures.items[i];
         if (picture->problem) {
             refuse(request, picture->problem, picture->hint, "%s", picture->error ? picture->error : "not enough memory");
             return;
@@ -447,7 +448,7 @@ void infer_finish(struct request *request, struct worker *worker) {
     }
     if (read_outputs(request, inference.outputs) && pictures_score(request, worker, infer_one, &inference)) {
         write_inference(request, &inference);
-        request->status = MHD_HTTP_OK;
+        request->answer.status = MHD_HTTP_OK;
     }
     for (size_t i = 0; i < OUTPUTS; i++) {
         text_free(&inference.outputs[i].data);

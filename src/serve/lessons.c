@@ -31,11 +31,11 @@ static void refuse_change(struct request *request, l3a_status status) {
 }
 
 static bool lessons_allowed(struct request *request) {
-    if (request->server->readonly) {
+    if (request->server->model.readonly) {
         refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly, and with a model that is not packed",
                "this server does not take lessons");
     }
-    return !request->status;
+    return !request->answer.status;
 }
 
 /* The model has changed. */
@@ -50,7 +50,7 @@ static void changed(struct server *server) {
 /* The history has one lesson more or less, which touched these pictures. */
 static void follow(struct server *server, uint64_t *touched, size_t count) {
     const l3a_history *history = NULL;
-    if (l3a_tagger_history(server->tagger, &history) == L3A_OK) {
+    if (l3a_tagger_history(server->model.tagger, &history) == L3A_OK) {
         ledger_follow(&server->ledger, history, touched, count);
     } else {
         ledger_outdate(&server->ledger);
@@ -63,7 +63,7 @@ static void follow(struct server *server, uint64_t *touched, size_t count) {
 static uint64_t *touched_last(struct server *server, size_t *count) {
     const l3a_history *history = NULL;
     *count = 0;
-    return l3a_tagger_history(server->tagger, &history) == L3A_OK ? ledger_touched(history, count) : NULL;
+    return l3a_tagger_history(server->model.tagger, &history) == L3A_OK ? ledger_touched(history, count) : NULL;
 }
 
 /* ---- Teaching ---- */
@@ -77,8 +77,8 @@ static bool takes_features(struct server *server) {
 
 /* A key stands for the features that tagging needs. If the model learns other views than it scores, it is as if they were gone. */
 static void forget_keys(struct request *request) {
-    for (size_t i = 0; i < request->picture_count; i++) {
-        struct picture *picture = &request->pictures[i];
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        struct picture *picture = &request->pictures.items[i];
         if (picture->features) {
             free(picture->features);
             picture->features = NULL;
@@ -99,12 +99,12 @@ void teach_start(struct request *request, struct worker *worker) {
 /* Nothing to do but to hand the features to the teacher, unless no picture has any. */
 void teach_finish(struct request *request, struct worker *worker) {
     (void)worker;
-    for (size_t i = 0; i < request->picture_count; i++) {
-        if (!request->pictures[i].problem) {
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        if (!request->pictures.items[i].problem) {
             return;
         }
     }
-    const struct picture *first = &request->pictures[0];
+    const struct picture *first = &request->pictures.items[0];
     refuse(request, first->problem, first->hint, "%s", first->error ? first->error : "not enough memory");
 }
 
@@ -159,41 +159,41 @@ static bool add_picture(struct request *request, struct picture *picture, l3a_le
     }
     free(tags);
     free(absent);
-    return !request->status;
+    return !request->answer.status;
 }
 
 static void write_failures(struct request *request) {
     size_t count = 0;
-    text_print(&request->answer, "[");
-    for (size_t i = 0; i < request->picture_count; i++) {
-        const struct picture *picture = &request->pictures[i];
+    text_print(&request->answer.text, "[");
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        const struct picture *picture = &request->pictures.items[i];
         if (picture->problem) {
-            text_print(&request->answer, count++ ? ", {\"name\": " : "{\"name\": ");
-            text_json(&request->answer, picture->name);
-            text_print(&request->answer, ", \"error\": ");
-            text_json(&request->answer, picture->error ? picture->error : "not enough memory");
-            text_print(&request->answer, "}");
+            text_print(&request->answer.text, count++ ? ", {\"name\": " : "{\"name\": ");
+            text_json(&request->answer.text, picture->name);
+            text_print(&request->answer.text, ", \"error\": ");
+            text_json(&request->answer.text, picture->error ? picture->error : "not enough memory");
+            text_print(&request->answer.text, "}");
         }
     }
-    text_print(&request->answer, "]");
+    text_print(&request->answer.text, "]");
 }
 
 /* The names of classes that the model knows now and did not before. */
 static void write_new_classes(struct request *request, const l3a_model *model, size_t count) {
     const size_t classes = l3a_model_class_count(model);
-    text_print(&request->answer, "[");
+    text_print(&request->answer.text, "[");
     for (size_t k = classes - (count < classes ? count : classes); k < classes; k++) {
-        text_print(&request->answer, k + count > classes ? ", " : "");
-        text_json(&request->answer, l3a_model_class(model, k));
+        text_print(&request->answer.text, k + count > classes ? ", " : "");
+        text_json(&request->answer.text, l3a_model_class(model, k));
     }
-    text_print(&request->answer, "]");
+    text_print(&request->answer.text, "]");
 }
 
 /* The last lesson; false: there is none, and its number and id are 0. */
 static bool last_lesson(struct server *server, l3a_history_entry *entry) {
     const l3a_history *history = NULL;
     *entry = (l3a_history_entry){.size = sizeof *entry};
-    return l3a_tagger_history(server->tagger, &history) == L3A_OK && l3a_history_count(history) &&
+    return l3a_tagger_history(server->model.tagger, &history) == L3A_OK && l3a_history_count(history) &&
            l3a_history_entry_at(history, l3a_history_count(history) - 1, entry) == L3A_OK;
 }
 
@@ -213,19 +213,19 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
         atomic_fetch_add(&server->metrics.lesson_pictures, taught);
     }
     last_lesson(server, &last);
-    text_print(&request->answer, "{");
-    lesson_write(&request->answer, &last);
-    text_print(&request->answer, ", \"taught\": %zu, \"already\": %zu, \"new_classes\": ", taught, already);
-    write_new_classes(request, l3a_tagger_model(server->tagger), taught ? report->new_classes : 0);
-    text_print(&request->answer, ", \"failed\": ");
+    text_print(&request->answer.text, "{");
+    lesson_write(&request->answer.text, &last);
+    text_print(&request->answer.text, ", \"taught\": %zu, \"already\": %zu, \"new_classes\": ", taught, already);
+    write_new_classes(request, l3a_tagger_model(server->model.tagger), taught ? report->new_classes : 0);
+    text_print(&request->answer.text, ", \"failed\": ");
     write_failures(request);
-    text_print(&request->answer, ", ");
+    text_print(&request->answer.text, ", ");
     classes_end(request);
 }
 
 void teach_lesson(struct request *request) {
     struct server *server = request->server;
-    const struct json_value *instead = json_value_get(json_tree_root(request->json), "instead");
+    const struct json_value *instead = json_value_get(json_tree_root(request->body.json), "instead");
     const l3a_lesson_options options = {.size = sizeof options,
                                         .instead = json_value_number(instead) != 0,
                                         .most_new_classes = LESSON_TAGS,
@@ -234,17 +234,17 @@ void teach_lesson(struct request *request) {
     const double began = seconds_now();
     l3a_lesson *lesson = NULL;
     l3a_status status = l3a_lesson_create(server->context, &lesson);
-    for (size_t i = 0; status == L3A_OK && !request->status && i < request->picture_count; i++) {
-        if (!request->pictures[i].problem) {
-            add_picture(request, &request->pictures[i], lesson);
+    for (size_t i = 0; status == L3A_OK && !request->answer.status && i < request->pictures.count; i++) {
+        if (!request->pictures.items[i].problem) {
+            add_picture(request, &request->pictures.items[i], lesson);
         }
     }
-    if (status == L3A_OK && !request->status) {
-        status = l3a_tagger_teach(server->tagger, lesson, &options, &report);
+    if (status == L3A_OK && !request->answer.status) {
+        status = l3a_tagger_teach(server->model.tagger, lesson, &options, &report);
     }
-    if (!request->status && status != L3A_OK) {
+    if (!request->answer.status && status != L3A_OK) {
         refuse_change(request, status);
-    } else if (!request->status) {
+    } else if (!request->answer.status) {
         write_taught(request, lesson, &report);
         histogram_add(&server->metrics.teaching, seconds_now() - began);
     }
@@ -254,8 +254,8 @@ void teach_lesson(struct request *request) {
 /* The body may be empty. Otherwise it names the lesson by its id, and by nothing else: numbers are used again after an undo. */
 void undo_start(struct request *request, struct worker *worker) {
     (void)worker;
-    if (lessons_allowed(request) && request->body.length && request_json(request)) {
-        const struct json_value *root = json_tree_root(request->json);
+    if (lessons_allowed(request) && request->body.text.length && request_json(request)) {
+        const struct json_value *root = json_tree_root(request->body.json);
         if (json_value_first(root) && !json_value_text(json_value_get(root, "id"), NULL)) {
             refuse(request, MHD_HTTP_BAD_REQUEST,
                    "send {\"id\": \"…\"}, as the history has it, or nothing to undo whatever lesson is the last",
@@ -267,7 +267,7 @@ void undo_start(struct request *request, struct worker *worker) {
 /* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. */
 void undo_lesson(struct request *request) {
     struct server *server = request->server;
-    const char *wanted = json_value_text(json_value_get(json_tree_root(request->json), "id"), NULL);
+    const char *wanted = json_value_text(json_value_get(json_tree_root(request->body.json), "id"), NULL);
     char id[LESSON_ID];
     l3a_history_entry last;
     last_lesson(server, &last);
@@ -280,7 +280,7 @@ void undo_lesson(struct request *request) {
     size_t count;
     const bool renamed = last.old_name != NULL;
     uint64_t *touched = touched_last(server, &count);
-    const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
+    const l3a_status status = l3a_tagger_undo(server->model.tagger, NULL);
     if (status != L3A_OK) {
         free(touched);
         refuse_change(request, status);
@@ -291,26 +291,26 @@ void undo_lesson(struct request *request) {
     }
     follow(server, touched, count);
     atomic_fetch_add(&server->metrics.undone, 1);
-    text_print(&request->answer, "{\"undone\": {");
-    lesson_write(&request->answer, &last);
-    text_print(&request->answer, ", \"pictures\": %zu}, ", last.pictures);
+    text_print(&request->answer.text, "{\"undone\": {");
+    lesson_write(&request->answer.text, &last);
+    text_print(&request->answer.text, ", \"pictures\": %zu}, ", last.pictures);
     classes_end(request);
 }
 
 void rename_start(struct request *request, struct worker *worker) {
     (void)worker;
     if (lessons_allowed(request) && request_json(request) &&
-        (!json_value_text(json_value_get(json_tree_root(request->json), "from"), NULL) ||
-         !json_value_text(json_value_get(json_tree_root(request->json), "to"), NULL))) {
+        (!json_value_text(json_value_get(json_tree_root(request->body.json), "from"), NULL) ||
+         !json_value_text(json_value_get(json_tree_root(request->body.json), "to"), NULL))) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"from\": \"cat\", \"to\": \"kitten\"}", "'from' or 'to' is missing");
     }
 }
 
 void rename_class(struct request *request) {
     struct server *server = request->server;
-    const struct json_value *root = json_tree_root(request->json);
+    const struct json_value *root = json_tree_root(request->body.json);
     int exact = 1;
-    const l3a_status status = l3a_tagger_rename(server->tagger, json_value_text(json_value_get(root, "from"), NULL),
+    const l3a_status status = l3a_tagger_rename(server->model.tagger, json_value_text(json_value_get(root, "from"), NULL),
                                                 json_value_text(json_value_get(root, "to"), NULL), &exact);
     if (status != L3A_OK) {
         refuse_change(request, status);
@@ -318,7 +318,7 @@ void rename_class(struct request *request) {
     }
     ledger_outdate(&server->ledger);
     changed(server);
-    text_print(&request->answer, "{\"exact\": %s", exact ? "true" : "false");
-    text_print(&request->answer, ", ");
+    text_print(&request->answer.text, "{\"exact\": %s", exact ? "true" : "false");
+    text_print(&request->answer.text, ", ");
     classes_end(request);
 }

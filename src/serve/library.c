@@ -248,8 +248,8 @@ void library_start(struct request *request, struct worker *worker) {
     size_t wanted = count ? strtoul(count, NULL, 10) : 200;
     wanted = wanted > LISTED ? LISTED : wanted;
     if (list_folder(file, &listing)) {
-        write_listing(&request->answer, &listing, from ? strtoul(from, NULL, 10) : 0, wanted);
-        request->status = MHD_HTTP_OK;
+        write_listing(&request->answer.text, &listing, from ? strtoul(from, NULL, 10) : 0, wanted);
+        request->answer.status = MHD_HTTP_OK;
     } else {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "%s: this folder cannot be listed", folder);
     }
@@ -276,11 +276,11 @@ void library_picture_start(struct request *request, struct worker *worker) {
         refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: this is not a picture", path);
         return;
     }
-    request->type = strcmp(format, "jpeg") == 0   ? "image/jpeg"
-                    : strcmp(format, "png") == 0  ? "image/png"
-                    : strcmp(format, "webp") == 0 ? "image/webp"
-                    : strcmp(format, "heic") == 0 ? "image/heic"
-                                                  : "image/avif";
-    request->file = file;
-    request->status = MHD_HTTP_OK;
+    request->answer.type = strcmp(format, "jpeg") == 0   ? "image/jpeg"
+                           : strcmp(format, "png") == 0  ? "image/png"
+                           : strcmp(format, "webp") == 0 ? "image/webp"
+                           : strcmp(format, "heic") == 0 ? "image/heic"
+                                                         : "image/avif";
+    request->answer.file = file;
+    request->answer.status = MHD_HTTP_OK;
 }

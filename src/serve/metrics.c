@@ -154,7 +154,7 @@ static void write_counts(struct text *text, struct metrics *metrics) {
 
 void metrics_now(struct request *request) {
     struct server *server = request->server;
-    struct text *text = &request->answer;
+    struct text *text = &request->answer.text;
     struct knowledge *knowledge = knowledge_keep(server);
     write_requests(text, &server->metrics);
     write_queues(text, server);
@@ -167,7 +167,7 @@ void metrics_now(struct request *request) {
     write_value(text, "l3a_classes", "gauge", "Classes that the model knows.", knowledge->classes);
     write_value(text, "l3a_ready", "gauge", "Whether /v2/health/ready says yes.", server_ready(server));
     write_value(text, "l3a_memory_bytes", "gauge", "Memory of the process.", resident_bytes());
-    request->type = "text/plain; version=0.0.4; charset=utf-8";
-    request->status = MHD_HTTP_OK;
+    request->answer.type = "text/plain; version=0.0.4; charset=utf-8";
+    request->answer.status = MHD_HTTP_OK;
     knowledge_free(knowledge);
 }

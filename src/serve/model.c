@@ -34,31 +34,31 @@ void upload_begin(struct request *request) {
         refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "the model of this server cannot be replaced");
         return;
     }
-    if (atomic_exchange(&server->uploading, true)) {
-        request->retry = 2;
+    if (atomic_exchange(&server->load.uploading, true)) {
+        request->answer.retry = 2;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "another model is being uploaded");
         return;
     }
-    request->uploads = true;
-    request->upload_path = path_with(server->model_path, ".upload");
-    if (request->upload_path) {
-        unlink(request->upload_path);
-        request->upload = open(request->upload_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    request->upload.chosen = true;
+    request->upload.path = path_with(server->model.path, ".upload");
+    if (request->upload.path) {
+        unlink(request->upload.path);
+        request->upload.file = open(request->upload.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
-    if (request->upload < 0) {
+    if (request->upload.file < 0) {
         refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room, and let the server write to the folder of the model",
                "the model cannot be stored: %s", strerror(errno));
     }
 }
 
 void upload_take(struct request *request, const char *bytes, size_t count) {
-    if (request->upload_bytes + count > upload_limit(request->server)) {
+    if (request->upload.bytes + count > upload_limit(request->server)) {
         refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, "start the server with a larger --max-body",
                "the model has more than %llu bytes", (unsigned long long)upload_limit(request->server));
         return;
     }
     for (size_t done = 0; done < count;) {
-        const ssize_t written = write(request->upload, bytes + done, count - done);
+        const ssize_t written = write(request->upload.file, bytes + done, count - done);
         if (written <= 0) {
             refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room on the disk of the model", "the model cannot be stored: %s",
                    strerror(errno));
@@ -66,34 +66,34 @@ void upload_take(struct request *request, const char *bytes, size_t count) {
         }
         done += (size_t)written;
     }
-    request->upload_bytes += count;
+    request->upload.bytes += count;
 }
 
 void upload_discard(struct request *request) {
-    if (request->upload >= 0) {
-        close(request->upload);
-        unlink(request->upload_path);
-        request->upload = -1;
+    if (request->upload.file >= 0) {
+        close(request->upload.file);
+        unlink(request->upload.path);
+        request->upload.file = -1;
     }
-    free(request->upload_path);
-    request->upload_path = NULL;
-    if (request->uploads) {
-        request->uploads = false;
-        atomic_store(&request->server->uploading, false);
+    free(request->upload.path);
+    request->upload.path = NULL;
+    if (request->upload.chosen) {
+        request->upload.chosen = false;
+        atomic_store(&request->server->load.uploading, false);
     }
 }
 
 /* ---- Downloads ---- */
 
 static void send_model(struct request *request) {
-    request->file = open(request->server->model_path, O_RDONLY | O_CLOEXEC);
-    if (request->file < 0) {
+    request->answer.file = open(request->server->model.path, O_RDONLY | O_CLOEXEC);
+    if (request->answer.file < 0) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "look at the server's log", "the model cannot be read: %s", strerror(errno));
         return;
     }
-    request->type = model_type;
-    request->download = request->server->model_name;
-    request->status = MHD_HTTP_OK;
+    request->answer.type = model_type;
+    request->answer.download = request->server->model.name;
+    request->answer.status = MHD_HTTP_OK;
 }
 
 /* Saved first, so that the download has every lesson. An older model is not sent in its place. */
@@ -135,13 +135,13 @@ static bool sync_folder(const char *path) {
  * is a complete model. The old history goes first: the old model without it only cannot undo, but the new one beside it, as a power
  * cut could leave them, would seem to lack its lessons. */
 static bool exchange(struct request *request) {
-    const char *path = request->server->model_path;
+    const char *path = request->server->model.path;
     char *old = path_with(path, ".old"), *history = path_with(path, ".history"), *old_history = path_with(path, ".old.history");
     struct stat about;
     const bool good = old && history && old_history && stat(path, &about) == 0 &&
-                      fchmod(request->upload, about.st_mode & 0777) == 0 && fsync(request->upload) == 0 && keep_as(path, old) &&
-                      keep_as(history, old_history) && (unlink(history) == 0 || errno == ENOENT);
-    const bool replaced = good && sync_folder(path) && rename(request->upload_path, path) == 0;
+                      fchmod(request->upload.file, about.st_mode & 0777) == 0 && fsync(request->upload.file) == 0 &&
+                      keep_as(path, old) && keep_as(history, old_history) && (unlink(history) == 0 || errno == ENOENT);
+    const bool replaced = good && sync_folder(path) && rename(request->upload.path, path) == 0;
     const int problem = errno;
     if (good && !replaced) {
         link(old_history, history);
@@ -158,7 +158,7 @@ static bool exchange(struct request *request) {
 
 /* Whether the file is a model for the backbone that is loaded, and can be taught. */
 static l3a_status try_model(struct server *server, const char *path) {
-    const char *backbone = l3a_tagger_backbone(server->tagger);
+    const char *backbone = l3a_tagger_backbone(server->model.tagger);
     const l3a_tagger_options options = {.size = sizeof options, .backbone = backbone};
     l3a_tagger *tagger = NULL;
     const l3a_history *history;
@@ -172,11 +172,11 @@ static l3a_status try_model(struct server *server, const char *path) {
 
 static void replace(struct request *request) {
     struct server *server = request->server;
-    if (server->readonly) {
+    if (server->model.readonly) {
         refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "the model of this server cannot be replaced");
         return;
     }
-    l3a_status status = try_model(server, request->upload_path);
+    l3a_status status = try_model(server, request->upload.path);
     if (status == L3A_OK) {
         status = teacher_save(server);
     }
@@ -191,7 +191,7 @@ static void replace(struct request *request) {
         return;
     }
     ledger_outdate(&server->ledger);
-    if (l3a_tagger_reload(server->tagger) != L3A_OK || !teacher_publish(server)) {
+    if (l3a_tagger_reload(server->model.tagger) != L3A_OK || !teacher_publish(server)) {
         refuse(request, MHD_HTTP_INTERNAL_SERVER_ERROR, l3a_error_hint(server->context), "%s", l3a_error_text(server->context));
         return;
     }
@@ -199,14 +199,14 @@ static void replace(struct request *request) {
         teacher_set_trouble(server, NULL, false);
     }
     teacher_set_unsavable(server, NULL);
-    note(server, "the model was replaced; the one before it is %s.old", server->model_name);
+    note(server, "the model was replaced; the one before it is %s.old", server->model.name);
     struct knowledge *knowledge = knowledge_keep(server);
-    text_print(&request->answer, "{\"edition\": %llu, \"bytes\": %llu, \"classes\": ", (unsigned long long)knowledge->edition,
-               (unsigned long long)request->upload_bytes);
-    text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
-    text_print(&request->answer, "}\n");
+    text_print(&request->answer.text, "{\"edition\": %llu, \"bytes\": %llu, \"classes\": ", (unsigned long long)knowledge->edition,
+               (unsigned long long)request->upload.bytes);
+    text_add(&request->answer.text, knowledge->class_list.bytes, knowledge->class_list.length);
+    text_print(&request->answer.text, "}\n");
     knowledge_free(knowledge);
-    request->status = MHD_HTTP_OK;
+    request->answer.status = MHD_HTTP_OK;
 }
 
 /* When the answer comes, another model can be sent. */
@@ -251,19 +251,19 @@ static bool tar_add(int to, const char *path, const char *name) {
 void model_backup(struct request *request) {
     struct server *server = request->server;
     static const char zeros[2 * TAR_BLOCK];
-    char *path = path_with(server->model_path, ".backup-XXXXXX"), *history = path_with(server->model_path, ".history");
-    char *name = path_with(server->model_name, ".history");
+    char *path = path_with(server->model.path, ".backup-XXXXXX"), *history = path_with(server->model.path, ".history");
+    char *name = path_with(server->model.name, ".history");
     teacher_save(server); /* if it fails, the history has the rest */
     const int file = path && history && name ? mkostemp(path, O_CLOEXEC) : -1;
     if (file >= 0) {
         unlink(path);
     }
-    if (file >= 0 && tar_add(file, server->model_path, server->model_name) && tar_add(file, history, name) &&
+    if (file >= 0 && tar_add(file, server->model.path, server->model.name) && tar_add(file, history, name) &&
         write(file, zeros, sizeof zeros) == sizeof zeros) {
-        request->file = file;
-        request->type = "application/x-tar";
-        request->download = "l3a-backup.tar";
-        request->status = MHD_HTTP_OK;
+        request->answer.file = file;
+        request->answer.type = "application/x-tar";
+        request->answer.download = "l3a-backup.tar";
+        request->answer.status = MHD_HTTP_OK;
     } else {
         refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room on the disk of the model", "the backup cannot be made: %s",
                strerror(errno));

@@ -59,7 +59,7 @@ static struct client **client_slot(struct server *server, const uint8_t name[CLI
     for (size_t i = 0; i < CLIENT_NAME; i++) {
         sum = 31 * sum + name[i];
     }
-    return &server->clients[sum % CLIENT_SLOTS];
+    return &server->peers.clients[sum % CLIENT_SLOTS];
 }
 
 /* The client at an address, with one more connection; NULL: no memory. Under the lock. */
@@ -124,14 +124,14 @@ static uint64_t bytes_since(const struct peer *peer, size_t seconds) {
 /* Those that came, or began to rest, last are at the front. Under the lock. */
 static void link_peer(struct server *server, struct peer *peer) {
     peer->newer = NULL;
-    peer->older = server->newest_peer;
-    *(peer->older ? &peer->older->newer : &server->oldest_peer) = peer;
-    server->newest_peer = peer;
+    peer->older = server->peers.newest;
+    *(peer->older ? &peer->older->newer : &server->peers.oldest) = peer;
+    server->peers.newest = peer;
 }
 
 static void unlink_peer(struct server *server, struct peer *peer) {
-    *(peer->newer ? &peer->newer->older : &server->newest_peer) = peer->older;
-    *(peer->older ? &peer->older->newer : &server->oldest_peer) = peer->newer;
+    *(peer->newer ? &peer->newer->older : &server->peers.newest) = peer->older;
+    *(peer->older ? &peer->older->newer : &server->peers.oldest) = peer->newer;
 }
 
 struct peer *peer_of(struct MHD_Connection *connection) {
@@ -145,7 +145,7 @@ bool peer_set(struct request *request, enum peer_state state) {
     if (!peer) {
         return true;
     }
-    pthread_mutex_lock(&server->peer_lock);
+    pthread_mutex_lock(&server->peers.lock);
     peer->state = state;
     peer->ticks = 0;
     peer->request = state == SENDING_BODY ? request : NULL;
@@ -158,7 +158,7 @@ bool peer_set(struct request *request, enum peer_state state) {
         link_peer(server, peer);
     }
     const bool alive = !peer->ended;
-    pthread_mutex_unlock(&server->peer_lock);
+    pthread_mutex_unlock(&server->peers.lock);
     return alive;
 }
 
@@ -177,7 +177,7 @@ static struct peer *peer_create(struct server *server, struct MHD_Connection *co
 void peers_notice(void *argument, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode what) {
     struct server *server = argument;
     struct peer *peer = *context;
-    pthread_mutex_lock(&server->peer_lock);
+    pthread_mutex_lock(&server->peers.lock);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         *context = peer_create(server, connection);
         atomic_fetch_add(&server->metrics.connections, 1);
@@ -194,7 +194,7 @@ void peers_notice(void *argument, struct MHD_Connection *connection, void **cont
         }
         atomic_fetch_sub(&server->metrics.connections, 1);
     }
-    pthread_mutex_unlock(&server->peer_lock);
+    pthread_mutex_unlock(&server->peers.lock);
 }
 
 void *peers_request_line(void *argument, const char *uri, struct MHD_Connection *connection) {
@@ -216,7 +216,7 @@ bool peer_line_is_clear(const struct peer *peer, const char *version) {
 }
 
 struct client *peer_client(struct request *request) {
-    return request->peer && request->peer->client ? request->peer->client : &request->server->stranger;
+    return request->peer && request->peer->client ? request->peer->client : &request->server->peers.stranger;
 }
 
 bool peer_has_left(const struct request *request) {
@@ -251,8 +251,8 @@ static void send_answer(const struct peer *peer, unsigned status, const char *re
 
 void peer_answer(struct request *request) {
     if (request->peer) {
-        send_answer(request->peer, request->status, MHD_get_reason_phrase_for(request->status), request->retry,
-                    request->answer.bytes ? request->answer.bytes : "");
+        send_answer(request->peer, request->answer.status, MHD_get_reason_phrase_for(request->answer.status), request->answer.retry,
+                    request->answer.text.bytes ? request->answer.text.bytes : "");
         peer_let_go(request);
     }
 }
@@ -268,8 +268,8 @@ static void end_peer(struct server *server, struct peer *peer, bool slow) {
     shutdown(peer->socket, SHUT_RDWR); /* libmicrohttpd then notices its end, and closes it */
     peer->ended = true;
     if (peer->request) { /* its bytes are as good as gone */
-        atomic_fetch_sub(&server->body_bytes, peer->request->counted);
-        peer->request->counted = 0;
+        atomic_fetch_sub(&server->load.body_bytes, peer->request->body.counted);
+        peer->request->body.counted = 0;
     }
     atomic_fetch_add(slow ? &server->metrics.timed_out : &server->metrics.dropped, 1);
 }
@@ -278,7 +278,7 @@ static void end_peer(struct server *server, struct peer *peer, bool slow) {
 static struct peer *find_slowest(struct server *server, bool (*may)(const struct peer *peer)) {
     struct peer *slowest = NULL;
     uint64_t least = UINT64_MAX;
-    for (struct peer *peer = server->oldest_peer; peer; peer = peer->newer) {
+    for (struct peer *peer = server->peers.oldest; peer; peer = peer->newer) {
         if (!peer->ended && may(peer)) {
             const uint64_t bytes = is_moving(peer) ? bytes_since(peer, RECENT) : 0;
             if (bytes < least) {
@@ -295,13 +295,13 @@ static bool may_leave(const struct peer *peer) {
 }
 
 static bool may_give_room(const struct peer *peer) {
-    return peer->state == SENDING_BODY && peer->ticks > RECENT && peer->request && peer->request->counted;
+    return peer->state == SENDING_BODY && peer->ticks > RECENT && peer->request && peer->request->body.counted;
 }
 
 /* Ends connections that rest, until half of them are free; if there are still too many, the slowest, until an eighth is. */
 static void make_room(struct server *server, size_t open, size_t limit) {
     const size_t many = limit - limit / 8;
-    for (struct peer *peer = server->oldest_peer; peer && open > limit / 2; peer = peer->newer) {
+    for (struct peer *peer = server->peers.oldest; peer && open > limit / 2; peer = peer->newer) {
         if (peer->state == RESTING && !peer->head && !peer->ended) {
             end_peer(server, peer, false);
             open--;
@@ -331,12 +331,12 @@ void peers_watch(struct server *server) {
     const double now = seconds_now();
     const size_t limit = server->options->connections;
     size_t open = 0;
-    if (now < server->watched + 0.99) {
+    if (now < server->peers.watched + 0.99) {
         return;
     }
-    server->watched = now;
-    pthread_mutex_lock(&server->peer_lock);
-    for (struct peer *peer = server->newest_peer; peer; peer = peer->older) {
+    server->peers.watched = now;
+    pthread_mutex_lock(&server->peers.lock);
+    for (struct peer *peer = server->peers.newest; peer; peer = peer->older) {
         if (!peer->ended) {
             tick(server, peer, now);
         }
@@ -345,7 +345,7 @@ void peers_watch(struct server *server) {
     if (open >= limit - limit / 8) {
         make_room(server, open, limit);
     }
-    pthread_mutex_unlock(&server->peer_lock);
+    pthread_mutex_unlock(&server->peers.lock);
 }
 
 /* ---- Bodies ---- */
@@ -353,27 +353,27 @@ void peers_watch(struct server *server) {
 enum room body_count(struct request *request, size_t count, bool kept) {
     struct server *server = request->server;
     struct peer *peer = request->peer, *slowest = NULL;
-    const uint64_t limit = 8 * server->options->body, length = request->body.length + count;
-    const uint64_t more = !kept || length <= FREE ? 0 : length - FREE - request->counted;
-    pthread_mutex_lock(&server->peer_lock);
-    while (more && atomic_load(&server->body_bytes) + more > limit && (slowest = find_slowest(server, may_give_room))) {
+    const uint64_t limit = 8 * server->options->body, length = request->body.text.length + count;
+    const uint64_t more = !kept || length <= FREE ? 0 : length - FREE - request->body.counted;
+    pthread_mutex_lock(&server->peers.lock);
+    while (more && atomic_load(&server->load.body_bytes) + more > limit && (slowest = find_slowest(server, may_give_room))) {
         end_peer(server, slowest, false);
     }
-    const bool ended = peer && peer->ended, full = more && atomic_load(&server->body_bytes) + more > limit;
+    const bool ended = peer && peer->ended, full = more && atomic_load(&server->load.body_bytes) + more > limit;
     if (!ended && !full) {
-        atomic_fetch_add(&server->body_bytes, more);
-        request->counted += more;
+        atomic_fetch_add(&server->load.body_bytes, more);
+        request->body.counted += more;
     }
     if (peer) {
         peer->body += count;
     }
-    pthread_mutex_unlock(&server->peer_lock);
+    pthread_mutex_unlock(&server->peers.lock);
     return ended ? ENDED : full ? NO_ROOM : ROOM;
 }
 
 void body_discount(struct request *request) {
-    pthread_mutex_lock(&request->server->peer_lock);
-    atomic_fetch_sub(&request->server->body_bytes, request->counted);
-    request->counted = 0;
-    pthread_mutex_unlock(&request->server->peer_lock);
+    pthread_mutex_lock(&request->server->peers.lock);
+    atomic_fetch_sub(&request->server->load.body_bytes, request->body.counted);
+    request->body.counted = 0;
+    pthread_mutex_unlock(&request->server->peers.lock);
 }

@@ -77,14 +77,14 @@ static void line_up_client(struct pipeline *pipeline, struct client *client, enu
 /* The request has something to do in the lane. */
 static void line_up(struct pipeline *pipeline, struct request *request, enum lane lane) {
     struct client *client = request->client;
-    if (!request->lined[lane]) {
-        request->lined[lane] = true;
-        request->behind[lane] = NULL;
+    if (!request->place.lined[lane]) {
+        request->place.lined[lane] = true;
+        request->place.behind[lane] = NULL;
         if (!client->first[lane]) {
             client->last[lane] = &client->first[lane];
         }
         *client->last[lane] = request;
-        client->last[lane] = &request->behind[lane];
+        client->last[lane] = &request->place.behind[lane];
     }
     line_up_client(pipeline, client, lane);
     pthread_cond_signal(&pipeline->work[lane]);
@@ -92,8 +92,8 @@ static void line_up(struct pipeline *pipeline, struct request *request, enum lan
 
 /* The next stage of a request waits for a worker. */
 static void line_up_stage(struct pipeline *pipeline, struct request *request) {
-    request->staged = true;
-    line_up(pipeline, request, request->lane);
+    request->place.staged = true;
+    line_up(pipeline, request, request->place.lane);
 }
 
 struct work {
@@ -111,15 +111,15 @@ static bool take_turn(struct pipeline *pipeline, enum lane lane, struct work *wo
     }
     pipeline->first[lane] = client->behind[lane];
     client->lined[lane] = false;
-    client->first[lane] = request->behind[lane];
-    request->lined[lane] = false;
-    if (request->staged && request->lane == lane) {
-        request->staged = false;
+    client->first[lane] = request->place.behind[lane];
+    request->place.lined[lane] = false;
+    if (request->place.staged && request->place.lane == lane) {
+        request->place.staged = false;
         work->request = request;
     } else {
-        work->decode = pop(&request->todo[lane]);
+        work->decode = pop(&request->place.todo[lane]);
     }
-    if (request->todo[lane].count) {
+    if (request->place.todo[lane].count) {
         line_up(pipeline, request, lane);
     } else if (client->first[lane]) {
         line_up_client(pipeline, client, lane);
@@ -132,17 +132,17 @@ static bool take_turn(struct pipeline *pipeline, enum lane lane, struct work *wo
 bool pipeline_add(struct request *request) {
     struct pipeline *pipeline = &request->server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
-    const bool full = request->route->slow && pipeline->errands >= ERRANDS, added = !pipeline->stop && !full;
+    const bool full = request->wanted.route->slow && pipeline->errands >= ERRANDS, added = !pipeline->stop && !full;
     if (added) {
-        request->lane = request->route->slow || request->body.length > LARGE_BODY ? LANE_SLOW : LANE_PROMPT;
-        request->errand = request->route->slow;
-        pipeline->errands += request->errand;
+        request->place.lane = request->wanted.route->slow || request->body.text.length > LARGE_BODY ? LANE_SLOW : LANE_PROMPT;
+        request->place.errand = request->wanted.route->slow;
+        pipeline->errands += request->place.errand;
         pipeline->requests++;
         line_up_stage(pipeline, request);
     }
     pthread_mutex_unlock(&pipeline->lock);
     if (full) {
-        request->retry = 1;
+        request->answer.retry = 1;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "%d listings and thumbnails are waiting", ERRANDS);
     } else if (!added) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "the server is shutting down");
@@ -154,7 +154,7 @@ bool pipeline_add(struct request *request) {
 static void leave(struct request *request) {
     struct pipeline *pipeline = &request->server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
-    pipeline->errands -= request->errand;
+    pipeline->errands -= request->place.errand;
     if (--pipeline->requests == 0 && pipeline->stop) {
         for (size_t lane = 0; lane < LANES; lane++) {
             pthread_cond_broadcast(&pipeline->work[lane]);
@@ -171,9 +171,9 @@ static bool admit(struct request *request) {
     const size_t queue = request->server->options->queue, room = queue - pipeline->admitted, most = room / 4 ? room / 4 : 1;
     const bool fits = room && client->admitted < queue - queue / 4;
     if (fits) {
-        request->share = request->picture_count < most ? request->picture_count : most;
-        pipeline->admitted += request->share;
-        client->admitted += request->share;
+        request->place.share = request->pictures.count < most ? request->pictures.count : most;
+        pipeline->admitted += request->place.share;
+        client->admitted += request->place.share;
     }
     pthread_mutex_unlock(&pipeline->lock);
     return fits;
@@ -186,7 +186,7 @@ static void picture_done(struct picture *picture) {
     struct request *request = picture->request;
     struct pipeline *pipeline = &request->server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
-    if (--request->waiting == 0) {
+    if (--request->place.waiting == 0) {
         line_up_stage(pipeline, request);
     }
     pthread_mutex_unlock(&pipeline->lock);
@@ -277,7 +277,7 @@ static enum decoded prepare(struct worker *worker, struct picture *picture, cons
 /* Whether nobody waits for the picture any more, and it is worth finding out. A lesson is taught in any case. */
 static bool is_in_vain(const struct worker *worker, const struct picture *picture) {
     const struct request *request = picture->request;
-    return (worker->lane != LANE_PROMPT || request->picture_count > MANY_PICTURES) && !request->route->teach &&
+    return (worker->lane != LANE_PROMPT || request->pictures.count > MANY_PICTURES) && !request->wanted.route->teach &&
            peer_has_left(request);
 }
 
@@ -310,7 +310,7 @@ static void run_decode(struct worker *worker, struct picture *picture) {
         picture->since = seconds_now();
         push(&pipeline->ready[worker->lane != LANE_PROMPT], picture);
     } else if (decoded == TOO_LARGE) {
-        push(&picture->request->todo[worker->lane + 1], picture);
+        push(&picture->request->place.todo[worker->lane + 1], picture);
         line_up(pipeline, picture->request, worker->lane + 1);
     }
     pthread_cond_broadcast(&pipeline->work[LANE_PROMPT]);
@@ -358,14 +358,14 @@ static void run_batch(struct worker *worker, struct picture *batch, size_t count
 static bool line_up_pictures(struct request *request) {
     struct pipeline *pipeline = &request->server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
-    for (size_t i = 0; i < request->picture_count; i++) {
-        struct picture *picture = &request->pictures[i];
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        struct picture *picture = &request->pictures.items[i];
         if (!picture->features && !picture->problem) {
-            request->waiting++;
-            push(&request->todo[LANE_PROMPT], picture);
+            request->place.waiting++;
+            push(&request->place.todo[LANE_PROMPT], picture);
         }
     }
-    const bool waits = request->waiting > 0;
+    const bool waits = request->place.waiting > 0;
     if (waits) {
         line_up(pipeline, request, LANE_PROMPT);
         pthread_cond_broadcast(&pipeline->work[LANE_PROMPT]);
@@ -377,24 +377,24 @@ static bool line_up_pictures(struct request *request) {
 /* The first stage. Returns whether the next one follows at once. */
 static bool run_start(struct worker *worker, struct request *request) {
     struct pipeline *pipeline = &worker->server->pipeline;
-    request->started = true;
-    if (request->errand && peer_has_left(request)) {
+    request->place.started = true;
+    if (request->place.errand && peer_has_left(request)) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "nobody waits for this any more");
-    } else if (request->route->start) {
-        request->route->start(request, worker);
+    } else if (request->wanted.route->start) {
+        request->wanted.route->start(request, worker);
     }
-    if (request->status || !request->picture_count) {
+    if (request->answer.status || !request->pictures.count) {
         return true;
     }
     if (!admit(request)) {
-        request->retry = 1;
+        request->answer.retry = 1;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment, or send fewer pictures at a time",
                "the queue is full: %zu pictures may wait", worker->server->options->queue);
         return true;
     }
-    const bool many = request->picture_count > MANY_PICTURES && request->lane == LANE_PROMPT;
+    const bool many = request->pictures.count > MANY_PICTURES && request->place.lane == LANE_PROMPT;
     if (many) {
-        request->lane = LANE_SLOW;
+        request->place.lane = LANE_SLOW;
     }
     if (line_up_pictures(request)) {
         return false;
@@ -410,22 +410,22 @@ static bool run_start(struct worker *worker, struct request *request) {
 /* Takes a request to its next stage. */
 static void run_request(struct worker *worker, struct request *request) {
     struct pipeline *pipeline = &worker->server->pipeline;
-    const struct route *route = request->route;
-    if (!request->started && !run_start(worker, request)) {
+    const struct route *route = request->wanted.route;
+    if (!request->place.started && !run_start(worker, request)) {
         return;
     }
-    if (request->share) {
+    if (request->place.share) {
         pthread_mutex_lock(&pipeline->lock);
-        pipeline->admitted -= request->share;
-        request->client->admitted -= request->share;
+        pipeline->admitted -= request->place.share;
+        request->client->admitted -= request->place.share;
         pthread_mutex_unlock(&pipeline->lock);
-        request->share = 0;
+        request->place.share = 0;
     }
-    if (!request->status && route->finish) {
+    if (!request->answer.status && route->finish) {
         route->finish(request, worker);
     }
     leave(request);
-    if (!request->status && ((route->teach && teacher_add(request)) || (route->examine && examiner_add(request)))) {
+    if (!request->answer.status && ((route->teach && teacher_add(request)) || (route->examine && examiner_add(request)))) {
         return;
     }
     request_done(request);
@@ -539,7 +539,7 @@ static bool worker_start(struct server *server, struct worker *worker, enum lane
     const size_t batch = lane == LANE_PROMPT ? server->options->batch : 1; /* the others run none */
     worker->server = server;
     worker->lane = lane;
-    if (pthread_mutex_init(&worker->lock, NULL) || l3a_reader_create(server->tagger, &worker->reader) != L3A_OK ||
+    if (pthread_mutex_init(&worker->lock, NULL) || l3a_reader_create(server->model.tagger, &worker->reader) != L3A_OK ||
         l3a_reader_limit(worker->reader, largest[lane]) != L3A_OK || l3a_context_create(&options, &worker->context) != L3A_OK) {
         return false;
     }

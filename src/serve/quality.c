@@ -117,11 +117,11 @@ void examiner_copy(struct server *server) {
     const l3a_history *own = NULL;
     l3a_history *history = NULL;
     l3a_context *context = server->context;
-    l3a_status status = l3a_tagger_history(server->tagger, &own);
+    l3a_status status = l3a_tagger_history(server->model.tagger, &own);
     if (status == L3A_OK) {
         teacher_save(server); /* if it fails, the history has the rest */
         context = examiner->context;
-        status = l3a_history_open(context, server->model_path, &history);
+        status = l3a_history_open(context, server->model.path, &history);
     }
     if (status == L3A_OK) {
         status = l3a_history_load(history);
@@ -154,7 +154,7 @@ static void wait_for_copy(struct server *server) {
 /* The end of the server ends the computation. */
 static int on_event(const l3a_event *event, void *user) {
     const struct server *server = user;
-    return event->kind == L3A_EVENT_PROGRESS && atomic_load(&server->draining);
+    return event->kind == L3A_EVENT_PROGRESS && atomic_load(&server->load.draining);
 }
 
 static bool is_current(struct server *server) {
@@ -172,7 +172,7 @@ static void examine(struct server *server) {
     }
     text_free(&examiner->answer);
     examiner->status = L3A_ERROR_CANCELLED;
-    if (!atomic_load(&server->draining)) {
+    if (!atomic_load(&server->load.draining)) {
         wait_for_copy(server);
     }
     if (examiner->status == L3A_OK) {
@@ -186,9 +186,9 @@ static void examine(struct server *server) {
 static void answer(struct request *request) {
     const struct examiner *examiner = &request->server->examiner;
     if (examiner->status == L3A_OK) {
-        text_add(&request->answer, examiner->answer.bytes, examiner->answer.length);
-        request->status = MHD_HTTP_OK;
-    } else if (atomic_load(&request->server->draining)) {
+        text_add(&request->answer.text, examiner->answer.bytes, examiner->answer.length);
+        request->answer.status = MHD_HTTP_OK;
+    } else if (atomic_load(&request->server->load.draining)) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "the server is shutting down");
     } else {
         refuse(request, status_of(examiner->status), examiner->hint, "%s", examiner->error);
@@ -234,7 +234,7 @@ bool examiner_add(struct request *request) {
     }
     pthread_mutex_unlock(&examiner->lock);
     if (!room) {
-        request->retry = 2;
+        request->answer.retry = 2;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment",
                "%d requests are already waiting for the quality of the model", WAITING);
     }

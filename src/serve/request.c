@@ -35,16 +35,16 @@ void refuse(struct request *request, unsigned status, const char *hint, const ch
     va_start(list, format);
     vsnprintf(error, sizeof error, format, list);
     va_end(list);
-    request->status = status;
-    request->type = NULL;
-    request->download = NULL;
-    request->json_length = 0;
-    request->answer.length = 0;
-    text_print(&request->answer, "{\"error\": ");
-    text_json(&request->answer, error);
-    text_print(&request->answer, ", \"hint\": ");
-    text_json(&request->answer, hint ? hint : "");
-    text_print(&request->answer, "}\n");
+    request->answer.status = status;
+    request->answer.type = NULL;
+    request->answer.download = NULL;
+    request->answer.json_length = 0;
+    request->answer.text.length = 0;
+    text_print(&request->answer.text, "{\"error\": ");
+    text_json(&request->answer.text, error);
+    text_print(&request->answer.text, ", \"hint\": ");
+    text_json(&request->answer.text, hint ? hint : "");
+    text_print(&request->answer.text, "}\n");
 }
 
 unsigned status_of(l3a_status status) {
@@ -85,48 +85,49 @@ bool format_allowed(const struct server *server, const void *bytes, size_t count
 
 bool request_json_head(struct request *request, size_t length) {
     struct json_problem problem;
-    const l3a_status status = json_tree_read("the request", request->body.bytes, length, JSON_VALUES, &request->json, &problem);
+    const l3a_status status =
+        json_tree_read("the request", request->body.text.bytes, length, JSON_VALUES, &request->body.json, &problem);
     if (status == L3A_ERROR_MEMORY) {
         refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, problem.hint, "%s", problem.text);
     } else if (status != L3A_OK) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "%s", problem.text);
-    } else if (json_value_kind(json_tree_root(request->json)) != JSON_OBJECT) {
+    } else if (json_value_kind(json_tree_root(request->body.json)) != JSON_OBJECT) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "the request is not a JSON object");
     }
-    if (length == request->body.length) {
-        text_free(&request->body); /* the tree has copies */
+    if (length == request->body.text.length) {
+        text_free(&request->body.text); /* the tree has copies */
     }
-    return !request->status;
+    return !request->answer.status;
 }
 
 bool request_json(struct request *request) {
-    return request_json_head(request, request->body.length);
+    return request_json_head(request, request->body.text.length);
 }
 
 void request_release(struct request *request) {
-    for (size_t i = 0; i < request->picture_count; i++) {
-        struct picture *picture = &request->pictures[i];
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        struct picture *picture = &request->pictures.items[i];
         free(picture->name);
         free(picture->input);
         free(picture->features);
         free(picture->error);
         free(picture->hint);
     }
-    free(request->pictures);
-    request->pictures = NULL;
-    request->picture_count = 0;
-    json_tree_free(request->json);
-    request->json = NULL;
-    text_free(&request->body);
+    free(request->pictures.items);
+    request->pictures.items = NULL;
+    request->pictures.count = 0;
+    json_tree_free(request->body.json);
+    request->body.json = NULL;
+    text_free(&request->body.text);
     body_discount(request);
 }
 
 void request_done(struct request *request) {
     request_release(request);
-    if (request->answer.failed) {
-        text_free(&request->answer);
-        request->status = MHD_HTTP_SERVICE_UNAVAILABLE;
-        refuse(request, request->status, "try again in a moment", "not enough memory for the answer");
+    if (request->answer.text.failed) {
+        text_free(&request->answer.text);
+        request->answer.status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        refuse(request, request->answer.status, "try again in a moment", "not enough memory for the answer");
     }
     if (request->suspended) {
         request->suspended = false;

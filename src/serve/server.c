@@ -135,10 +135,10 @@ int serve_on_event(const l3a_event *event, void *user) {
 static void drain(struct server *server, const sigset_t *set) {
     const struct timespec moment = {.tv_nsec = 20000000};
     const double start = seconds_now(), until = start + DRAIN_SECONDS;
-    atomic_store(&server->draining, true);
+    atomic_store(&server->load.draining, true);
     note(server, "ending: no new connections; requests in progress are answered");
     MHD_quiesce_daemon(server->daemon);
-    while (atomic_load(&server->in_flight) && seconds_now() < until) {
+    while (atomic_load(&server->load.in_flight) && seconds_now() < until) {
         const int number = sigtimedwait(set, NULL, &moment);
         if (number == SIGTERM || number == SIGINT) {
             break;
@@ -148,7 +148,7 @@ static void drain(struct server *server, const sigset_t *set) {
         }
         peers_watch(server);
     }
-    if (atomic_load(&server->in_flight)) {
+    if (atomic_load(&server->load.in_flight)) {
         atomic_store(server->options->cancel, true);
     }
 }
@@ -157,21 +157,24 @@ static void drain(struct server *server, const sigset_t *set) {
 
 static bool prepare(struct server *server) {
     const struct serve_options *options = server->options;
-    if (!server->model_path) {
+    if (!server->model.path) {
         note(server, "the model: %s", strerror(errno));
         return false;
     }
-    const char *slash = strrchr(server->model_path, '/');
-    server->model_name = slash ? slash + 1 : server->model_path;
-    const char *backbone = l3a_tagger_backbone(server->tagger), *name = backbone ? strrchr(backbone, '/') : NULL;
-    snprintf(server->backbone, sizeof server->backbone, "%s", name ? name + 1 : backbone ? backbone : "in the model file");
+    const char *slash = strrchr(server->model.path, '/');
+    server->model.name = slash ? slash + 1 : server->model.path;
+    const char *backbone = l3a_tagger_backbone(server->model.tagger), *name = backbone ? strrchr(backbone, '/') : NULL;
+    snprintf(server->model.backbone, sizeof server->model.backbone, "%s",
+             name       ? name + 1
+             : backbone ? backbone
+                        : "in the model file");
     pthread_mutex_init(&server->teacher.lock, NULL);
-    pthread_mutex_init(&server->knowledge_lock, NULL);
+    pthread_mutex_init(&server->knowledge.lock, NULL);
     pthread_mutex_init(&server->ledger.lock, NULL);
-    pthread_mutex_init(&server->peer_lock, NULL);
-    gethostname(server->own_name, sizeof server->own_name - 1);
+    pthread_mutex_init(&server->peers.lock, NULL);
+    gethostname(server->access.own_name, sizeof server->access.own_name - 1);
     if (options->token) {
-        sha256_of(options->token, strlen(options->token), server->token);
+        sha256_of(options->token, strlen(options->token), server->access.token);
     }
     if (options->library) {
         server->library = open(options->library, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -192,7 +195,6 @@ static bool start(struct server *server) {
         note(server, "not enough memory for %d workers", server->options->workers);
         return false;
     }
-    server->width = server->pipeline.width;
     server->cache = cache_create(server->options->cache, server->pipeline.width);
     if (!server->cache || !teacher_start(server) || !examiner_start(server) || !parting_start(&server->parting)) {
         note(server, "not enough memory");
@@ -208,7 +210,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
         return 1;
     }
     *server = (struct server){
-        .options = options, .context = context, .tagger = tagger, .model_path = realpath(model_path, NULL), .library = -1};
+        .options = options, .context = context, .model = {.tagger = tagger, .path = realpath(model_path, NULL)}, .library = -1};
     block_signals(&signals);
     const bool good = prepare(server) && start(server);
     if (good) {
@@ -230,12 +232,12 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     if (server->library >= 0) {
         close(server->library);
     }
-    knowledge_free(server->knowledge);
+    knowledge_free(server->knowledge.current);
     ledger_free(&server->ledger);
     cache_free(server->cache);
     free(server->teacher.trouble);
     free(server->teacher.unsavable);
-    free(server->model_path);
+    free(server->model.path);
     free(server);
     return !good;
 }

@@ -68,27 +68,31 @@ struct route {
 
 extern const struct route routes[]; /* ended by a NULL method */
 
-struct request {
-    struct server *server;
-    struct MHD_Connection *connection;
+/* What is asked for. */
+struct wanted {
     const struct route *route;
     const char *rest; /* of the path, after the route's */
     char *url;
-    double began;
-    struct text body;
-    uint64_t counted; /* bytes of the body that count towards the server's limit */
-    bool taken;       /* the body is complete, and the request on its way */
-    bool suspended;
-    struct peer *peer;
-    int upload; /* the file that the body goes to; -1: none */
-    char *upload_path;
-    uint64_t upload_bytes;
-    bool uploads; /* it is the one that may */
+    bool all; /* the scores of all tags */
+};
+
+struct body {
+    struct text text;
+    uint64_t counted; /* bytes that count towards the server's limit */
+    bool taken;       /* it is complete, and the request on its way */
     struct json_tree *json;
-    struct picture *pictures;
-    size_t picture_count;
-    struct client *client;
-    /* Under the pipeline's lock: */
+};
+
+/* A body that goes to a file beside the model. */
+struct upload {
+    int file; /* -1: none */
+    char *path;
+    uint64_t bytes;
+    bool chosen; /* it is the one that may: there is one at a time */
+};
+
+/* Where a request stands in the pipeline; under its lock. */
+struct place {
     enum lane lane;                /* of its stages */
     bool staged;                   /* the next stage waits for a worker */
     struct queue todo[LANES];      /* pictures that wait for one */
@@ -98,18 +102,37 @@ struct request {
     size_t share;                  /* pictures that count in the queue */
     bool errand;                   /* it counts as one */
     bool started;
-    bool all;
-    /* The answer. */
+};
+
+struct answer {
     unsigned status; /* 0: there is none yet */
-    struct text answer;
+    struct text text;
     const char *type;     /* of the content; NULL: JSON */
     const char *download; /* the name of the file to save; NULL: none */
     int file;             /* to send instead of the text; -1: none */
     unsigned retry;       /* seconds; 0: not said */
     bool page;            /* it is part of the page */
     bool close;           /* the connection ends with it */
-    const char *etag;     /* of the answer; NULL: none */
-    size_t json_length;   /* bytes of the answer that are JSON, before binary tensors; 0: not said */
+    const char *etag;     /* NULL: none */
+    size_t json_length;   /* bytes of it that are JSON, before binary tensors; 0: not said */
+};
+
+struct request {
+    struct server *server;
+    struct MHD_Connection *connection;
+    struct peer *peer;
+    struct client *client;
+    double began;
+    bool suspended;
+    struct wanted wanted;
+    struct body body;
+    struct upload upload;
+    struct {
+        struct picture *items;
+        size_t count;
+    } pictures;
+    struct place place;
+    struct answer answer;
     struct request *next;
 };
 
@@ -358,36 +381,57 @@ void parting_add(struct parting *parting, int socket);
 
 /* ---- The server ---- */
 
-struct server {
-    const struct serve_options *options;
-    l3a_context *context; /* the teacher's */
+/* What is served. */
+struct served_model {
     l3a_tagger *tagger;
-    char *model_path; /* after following links */
-    const char *model_name;
+    char *path; /* after following links */
+    const char *name;
     atomic_bool readonly; /* by the options, or because the model is packed */
     char backbone[128];
-    size_t width;      /* of the backbone */
+};
+
+/* What a request must know to be let in: the token, and what the server is called. */
+struct access {
     uint8_t token[32]; /* its SHA-256 */
     char own_name[256];
-    struct MHD_Daemon *daemon;
-    struct pipeline pipeline;
-    struct teacher teacher;
-    struct examiner examiner;
-    struct cache *cache;
-    struct metrics metrics;
-    int library; /* the folder; -1: none */
-    atomic_bool draining;
+};
+
+/* What the server is busy with. */
+struct load {
+    atomic_bool draining; /* it takes nothing new */
     atomic_size_t in_flight;
     atomic_uint_fast64_t body_bytes;
     atomic_bool uploading;
-    pthread_mutex_t knowledge_lock;
-    struct knowledge *knowledge;
-    struct ledger ledger;
-    pthread_mutex_t peer_lock;
-    struct peer *newest_peer, *oldest_peer;
-    double watched; /* when the connections were looked at last */
+};
+
+/* The connections, and who has them. */
+struct peers {
+    pthread_mutex_t lock;
+    struct peer *newest, *oldest;
+    double watched; /* when they were looked at last */
     struct client *clients[CLIENT_SLOTS];
     struct client stranger; /* for connections whose client has no memory */
+};
+
+struct server {
+    const struct serve_options *options;
+    l3a_context *context; /* the teacher's */
+    struct MHD_Daemon *daemon;
+    int library; /* the folder; -1: none */
+    struct served_model model;
+    struct access access;
+    struct load load;
+    struct peers peers;
+    struct {
+        pthread_mutex_t lock;
+        struct knowledge *current;
+    } knowledge;
+    struct ledger ledger;
+    struct cache *cache;
+    struct pipeline pipeline;
+    struct teacher teacher;
+    struct examiner examiner;
+    struct metrics metrics;
     struct parting parting;
 };
 

@@ -14,7 +14,7 @@ bool server_ready(struct server *server) {
     pthread_mutex_lock(&server->teacher.lock);
     const bool troubled = server->teacher.trouble || server->teacher.unsavable;
     pthread_mutex_unlock(&server->teacher.lock);
-    return !troubled && !atomic_load(&server->draining);
+    return !troubled && !atomic_load(&server->load.draining);
 }
 
 void server_trouble(struct server *server, struct text *text) {
@@ -34,21 +34,21 @@ void server_trouble(struct server *server, struct text *text) {
 }
 
 void live_now(struct request *request) {
-    text_print(&request->answer, "{\"live\": true}\n");
-    request->status = MHD_HTTP_OK;
+    text_print(&request->answer.text, "{\"live\": true}\n");
+    request->answer.status = MHD_HTTP_OK;
 }
 
 void ready_now(struct request *request) {
     struct server *server = request->server;
     if (server_ready(server)) {
-        text_print(&request->answer, "{\"ready\": true}\n");
-        request->status = MHD_HTTP_OK;
+        text_print(&request->answer.text, "{\"ready\": true}\n");
+        request->answer.status = MHD_HTTP_OK;
         return;
     }
-    text_print(&request->answer, "{\"ready\": false, \"error\": ");
-    server_trouble(server, &request->answer);
-    text_print(&request->answer, "}\n");
-    request->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+    text_print(&request->answer.text, "{\"ready\": false, \"error\": ");
+    server_trouble(server, &request->answer.text);
+    text_print(&request->answer.text, "}\n");
+    request->answer.status = MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
 /* ---- State ---- */
@@ -56,15 +56,16 @@ void ready_now(struct request *request) {
 void status_now(struct request *request) {
     struct server *server = request->server;
     struct knowledge *knowledge = knowledge_keep(server);
-    struct text *answer = &request->answer;
+    struct text *answer = &request->answer.text;
     const bool ready = server_ready(server);
     text_print(answer, "{\"version\": \"%s\", \"model\": ", l3a_version());
-    text_json(answer, server->model_name);
+    text_json(answer, server->model.name);
     text_print(answer, ", \"backbone\": ");
-    text_json(answer, server->backbone);
+    text_json(answer, server->model.backbone);
     text_print(answer, ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, ",
-               server->width, knowledge->classes, (unsigned long long)knowledge->edition, server->library >= 0 ? "true" : "false",
-               server->readonly ? "true" : "false", server->options->token ? "true" : "false");
+               server->pipeline.width, knowledge->classes, (unsigned long long)knowledge->edition,
+               server->library >= 0 ? "true" : "false", server->model.readonly ? "true" : "false",
+               server->options->token ? "true" : "false");
     text_print(answer, "\"max_body\": %llu, \"ready\": %s, \"demo\": %s", (unsigned long long)server->options->body,
                ready ? "true" : "false", server->options->demo ? "true" : "false");
     pthread_mutex_lock(&server->teacher.lock);
@@ -77,27 +78,27 @@ void status_now(struct request *request) {
         server_trouble(server, answer);
     }
     text_print(answer, "}\n");
-    request->status = MHD_HTTP_OK;
+    request->answer.status = MHD_HTTP_OK;
     knowledge_free(knowledge);
 }
 
 void classes_end(struct request *request) {
     struct knowledge *knowledge = knowledge_keep(request->server);
-    text_print(&request->answer, "\"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
-    text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
-    text_print(&request->answer, "}\n");
-    request->status = MHD_HTTP_OK;
+    text_print(&request->answer.text, "\"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
+    text_add(&request->answer.text, knowledge->class_list.bytes, knowledge->class_list.length);
+    text_print(&request->answer.text, "}\n");
+    request->answer.status = MHD_HTTP_OK;
     knowledge_free(knowledge);
 }
 
 void classes_now(struct request *request) {
-    text_print(&request->answer, "{");
+    text_print(&request->answer.text, "{");
     classes_end(request);
 }
 
 void history_now(struct request *request) {
-    ledger_write_history(&request->server->ledger, &request->answer);
-    request->status = MHD_HTTP_OK;
+    ledger_write_history(&request->server->ledger, &request->answer.text);
+    request->answer.status = MHD_HTTP_OK;
 }
 
 /* ---- Routes ---- */

@@ -23,39 +23,40 @@ static void write_version(struct request *request, struct text *text) {
     char digits[9];
     sha256_of(knowledge->class_list.bytes, knowledge->class_list.length, digest);
     hex_encode(digest, 4, digits);
-    text_print(&version, "%s %s", request->server->model_name, digits);
+    text_print(&version, "%s %s", request->server->model.name, digits);
     text_json(text, version.bytes ? version.bytes : "");
     text_free(&version);
     knowledge_free(knowledge);
 }
 
 void studio_health_now(struct request *request) {
-    text_print(&request->answer, "{\"status\": \"%s\", \"model_class\": \"l3a\"}\n", server_ready(request->server) ? "UP" : "DOWN");
-    request->status = server_ready(request->server) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+    text_print(&request->answer.text, "{\"status\": \"%s\", \"model_class\": \"l3a\"}\n",
+               server_ready(request->server) ? "UP" : "DOWN");
+    request->answer.status = server_ready(request->server) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
 void studio_setup_start(struct request *request, struct worker *worker) {
     (void)worker;
     if (request_json(request)) {
-        text_print(&request->answer, "{\"model_version\": ");
-        write_version(request, &request->answer);
-        text_print(&request->answer, "}\n");
-        request->status = MHD_HTTP_OK;
+        text_print(&request->answer.text, "{\"model_version\": ");
+        write_version(request, &request->answer.text);
+        text_print(&request->answer.text, "}\n");
+        request->answer.status = MHD_HTTP_OK;
     }
 }
 
 void studio_versions_now(struct request *request) {
-    text_print(&request->answer, "{\"versions\": [");
-    write_version(request, &request->answer);
-    text_print(&request->answer, "]}\n");
-    request->status = MHD_HTTP_OK;
+    text_print(&request->answer.text, "{\"versions\": [");
+    write_version(request, &request->answer.text);
+    text_print(&request->answer.text, "]}\n");
+    request->answer.status = MHD_HTTP_OK;
 }
 
 void studio_webhook_start(struct request *request, struct worker *worker) {
     (void)worker;
     if (request_json(request)) {
-        text_print(&request->answer, "{\"status\": \"ignored\", \"hint\": \"teach on the page, or with POST /v1/teach\"}\n");
-        request->status = MHD_HTTP_OK;
+        text_print(&request->answer.text, "{\"status\": \"ignored\", \"hint\": \"teach on the page, or with POST /v1/teach\"}\n");
+        request->answer.status = MHD_HTTP_OK;
     }
 }
 
@@ -142,13 +143,13 @@ void studio_predict_start(struct request *request, struct worker *worker) {
     if (!request_json(request)) {
         return;
     }
-    const struct json_value *tasks = json_value_get(json_tree_root(request->json), "tasks");
+    const struct json_value *tasks = json_value_get(json_tree_root(request->body.json), "tasks");
     const size_t count = json_count(tasks);
     if (count == SIZE_MAX) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"tasks\": [{\"data\": {\"image\": …}}]}", "'tasks' is missing");
     } else if (pictures_create(request, count)) {
         for (const struct json_value *task = json_value_first(tasks); task; task = json_value_next(task), i++) {
-            read_task(request, task, &request->pictures[i], i);
+            read_task(request, task, &request->pictures.items[i], i);
         }
     }
 }
@@ -161,7 +162,7 @@ struct studio {
 
 static void predict_one(struct picture *picture, const l3a_tags *tags, void *user) {
     const struct studio *studio = user;
-    struct text *text = &studio->objects[picture - studio->request->pictures];
+    struct text *text = &studio->objects[picture - studio->request->pictures.items];
     size_t count = 0;
     double score = 0;
     text_print(text, "{\"result\": [");
@@ -187,14 +188,14 @@ static void predict_one(struct picture *picture, const l3a_tags *tags, void *use
 }
 
 void studio_predict_finish(struct request *request, struct worker *worker) {
-    struct studio studio = {.request = request, .objects = calloc(request->picture_count, sizeof *studio.objects)};
-    struct text *answer = &request->answer;
-    read_choices(json_tree_root(request->json), &studio.choices);
+    struct studio studio = {.request = request, .objects = calloc(request->pictures.count, sizeof *studio.objects)};
+    struct text *answer = &request->answer.text;
+    read_choices(json_tree_root(request->body.json), &studio.choices);
     if (!studio.objects) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
     } else if (pictures_score(request, worker, predict_one, &studio)) {
         text_print(answer, "{\"results\": [");
-        for (size_t i = 0; i < request->picture_count; i++) { /* a picture that cannot be read has no prediction */
+        for (size_t i = 0; i < request->pictures.count; i++) { /* a picture that cannot be read has no prediction */
             text_print(answer, i ? ",\n  " : "\n  ");
             if (studio.objects[i].bytes) {
                 text_add(answer, studio.objects[i].bytes, studio.objects[i].length);
@@ -205,9 +206,9 @@ void studio_predict_finish(struct request *request, struct worker *worker) {
         text_print(answer, "], \"model_version\": ");
         write_version(request, answer);
         text_print(answer, "}\n");
-        request->status = MHD_HTTP_OK;
+        request->answer.status = MHD_HTTP_OK;
     }
-    for (size_t i = 0; studio.objects && i < request->picture_count; i++) {
+    for (size_t i = 0; studio.objects && i < request->pictures.count; i++) {
         text_free(&studio.objects[i]);
     }
     free(studio.objects);

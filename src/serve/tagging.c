@@ -26,14 +26,14 @@ bool pictures_create(struct request *request, size_t count) {
                "the request has %zu pictures", count);
         return false;
     }
-    request->pictures = calloc(count, sizeof *request->pictures);
-    if (!request->pictures) {
+    request->pictures.items = calloc(count, sizeof *request->pictures.items);
+    if (!request->pictures.items) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
         return false;
     }
-    request->picture_count = count;
+    request->pictures.count = count;
     for (size_t i = 0; i < count; i++) {
-        request->pictures[i].request = request;
+        request->pictures.items[i].request = request;
     }
     return true;
 }
@@ -82,7 +82,7 @@ bool picture_read(struct request *request, const struct json_value *told, struct
 }
 
 bool pictures_read(struct request *request) {
-    const struct json_value *list = json_value_get(json_tree_root(request->json), "pictures");
+    const struct json_value *list = json_value_get(json_tree_root(request->body.json), "pictures");
     const size_t count = json_count(list);
     if (count == SIZE_MAX) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"pictures\": [{\"image\": \"<base64>\"}, …]}", "'pictures' is missing");
@@ -93,7 +93,7 @@ bool pictures_read(struct request *request) {
     }
     size_t i = 0;
     for (const struct json_value *item = json_value_first(list); item; item = json_value_next(item), i++) {
-        if (!picture_read(request, item, &request->pictures[i], i)) {
+        if (!picture_read(request, item, &request->pictures.items[i], i)) {
             return false;
         }
     }
@@ -104,7 +104,7 @@ bool pictures_read(struct request *request) {
 static bool wants_all(const struct request *request) {
     bool bad = false;
     const char *all = query(request, "all", &bad);
-    return (all && strcmp(all, "1") == 0) || json_value_number(json_value_get(json_tree_root(request->json), "all")) != 0;
+    return (all && strcmp(all, "1") == 0) || json_value_number(json_value_get(json_tree_root(request->body.json), "all")) != 0;
 }
 
 void tag_start(struct request *request, struct worker *worker) {
@@ -113,7 +113,7 @@ void tag_start(struct request *request, struct worker *worker) {
     (void)worker;
     if (type && strncmp(type, "application/json", 16) == 0) {
         if (request_json(request) && pictures_read(request)) {
-            request->all = wants_all(request);
+            request->wanted.all = wants_all(request);
         }
         return;
     }
@@ -124,10 +124,10 @@ void tag_start(struct request *request, struct worker *worker) {
     }
     const char *name = query(request, "name", &bad);
     if (pictures_create(request, 1)) {
-        request->pictures[0].name = copy_string(name ? name : "picture");
-        request->pictures[0].bytes = request->body.bytes;
-        request->pictures[0].byte_count = request->body.length;
-        request->all = wants_all(request);
+        request->pictures.items[0].name = copy_string(name ? name : "picture");
+        request->pictures.items[0].bytes = request->body.text.bytes;
+        request->pictures.items[0].byte_count = request->body.text.length;
+        request->wanted.all = wants_all(request);
     }
 }
 
@@ -137,13 +137,13 @@ void score_start(struct request *request, struct worker *worker) {
     if (!request_json(request)) {
         return;
     }
-    const struct json_value *keys = json_value_get(json_tree_root(request->json), "keys");
+    const struct json_value *keys = json_value_get(json_tree_root(request->body.json), "keys");
     const size_t count = json_count(keys);
     if (count == SIZE_MAX) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"keys\": [\"…\", …]}", "'keys' is missing");
         return;
     }
-    request->all = wants_all(request);
+    request->wanted.all = wants_all(request);
     if (!pictures_create(request, count)) {
         return;
     }
@@ -153,8 +153,8 @@ void score_start(struct request *request, struct worker *worker) {
             refuse(request, MHD_HTTP_BAD_REQUEST, "keys are texts from earlier answers", "key %zu is not a text", i + 1);
             return;
         }
-        request->pictures[i].name = copy_string(key);
-        if (!find_key(request, key, &request->pictures[i])) {
+        request->pictures.items[i].name = copy_string(key);
+        if (!find_key(request, key, &request->pictures.items[i])) {
             return;
         }
     }
@@ -178,11 +178,11 @@ static int take_tags(size_t index, l3a_status status, const l3a_tags *tags, void
 bool pictures_score(struct request *request, struct worker *worker, each_tagged *each, void *user) {
     const size_t width = request->server->pipeline.width;
     size_t good = 0;
-    struct scoring scoring = {calloc(request->picture_count + 1, sizeof *scoring.pictures), each, user};
-    float *features = malloc((request->picture_count * width + 1) * sizeof *features);
+    struct scoring scoring = {calloc(request->pictures.count + 1, sizeof *scoring.pictures), each, user};
+    float *features = malloc((request->pictures.count * width + 1) * sizeof *features);
     l3a_status status = scoring.pictures && features ? L3A_OK : L3A_ERROR_MEMORY;
-    for (size_t i = 0; status == L3A_OK && i < request->picture_count; i++) {
-        struct picture *picture = &request->pictures[i];
+    for (size_t i = 0; status == L3A_OK && i < request->pictures.count; i++) {
+        struct picture *picture = &request->pictures.items[i];
         if (!picture->problem) {
             memcpy(features + good * width, picture->features, width * sizeof *features);
             scoring.pictures[good++] = picture;
@@ -274,15 +274,15 @@ struct writing {
 
 static void write_one(struct picture *picture, const l3a_tags *tags, void *user) {
     const struct writing *writing = user;
-    picture_write(&writing->objects[picture - writing->request->pictures], picture, tags, writing->request->all);
+    picture_write(&writing->objects[picture - writing->request->pictures.items], picture, tags, writing->request->wanted.all);
 }
 
 static void write_all(struct request *request, const struct writing *writing, bool missing) {
-    struct text *answer = &request->answer;
+    struct text *answer = &request->answer.text;
     size_t written = 0;
     text_print(answer, "{\"edition\": %llu, \"pictures\": [", (unsigned long long)writing->knowledge->edition);
-    for (size_t i = 0; i < request->picture_count; i++) {
-        const struct picture *picture = &request->pictures[i];
+    for (size_t i = 0; i < request->pictures.count; i++) {
+        const struct picture *picture = &request->pictures.items[i];
         if (missing && picture->problem) {
             continue;
         }
@@ -297,10 +297,10 @@ static void write_all(struct request *request, const struct writing *writing, bo
     if (missing) {
         written = 0;
         text_print(answer, ", \"missing\": [");
-        for (size_t i = 0; i < request->picture_count; i++) {
-            if (request->pictures[i].problem) {
+        for (size_t i = 0; i < request->pictures.count; i++) {
+            if (request->pictures.items[i].problem) {
                 text_print(answer, written++ ? ", " : "");
-                text_json(answer, request->pictures[i].name);
+                text_json(answer, request->pictures.items[i].name);
             }
         }
         text_print(answer, "]");
@@ -310,18 +310,19 @@ static void write_all(struct request *request, const struct writing *writing, bo
 
 void tag_finish(struct request *request, struct worker *worker) {
     struct knowledge *knowledge = knowledge_keep(request->server); /* before scoring: it must not be newer than the scores */
-    const struct writing writing = {request, knowledge, calloc(request->picture_count, sizeof *writing.objects)};
-    const bool missing = request->route->start == score_start, single = !request->json && request->pictures[0].problem;
+    const struct writing writing = {request, knowledge, calloc(request->pictures.count, sizeof *writing.objects)};
+    const bool missing = request->wanted.route->start == score_start,
+               single = !request->body.json && request->pictures.items[0].problem;
     if (single) { /* the picture is the whole request */
-        const struct picture *picture = &request->pictures[0];
+        const struct picture *picture = &request->pictures.items[0];
         refuse(request, picture->problem, picture->hint, "%s", picture->error ? picture->error : "not enough memory");
     } else if (!writing.objects) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
     } else if (pictures_score(request, worker, write_one, (void *)&writing)) {
         write_all(request, &writing, missing);
-        request->status = MHD_HTTP_OK;
+        request->answer.status = MHD_HTTP_OK;
     }
-    for (size_t i = 0; writing.objects && i < request->picture_count; i++) {
+    for (size_t i = 0; writing.objects && i < request->pictures.count; i++) {
         text_free(&writing.objects[i]);
     }
     free(writing.objects);

@@ -13,10 +13,10 @@ enum { WAITING = 64, SAVE_AFTER = 32 /* lessons */, SAVE_SECONDS = 30, TROUBLE_S
 /* ---- What is known ---- */
 
 struct knowledge *knowledge_keep(struct server *server) {
-    pthread_mutex_lock(&server->knowledge_lock);
-    struct knowledge *knowledge = server->knowledge;
+    pthread_mutex_lock(&server->knowledge.lock);
+    struct knowledge *knowledge = server->knowledge.current;
     atomic_fetch_add(&knowledge->users, 1);
-    pthread_mutex_unlock(&server->knowledge_lock);
+    pthread_mutex_unlock(&server->knowledge.lock);
     return knowledge;
 }
 
@@ -85,7 +85,7 @@ static int list_classes(size_t index, l3a_status status, const l3a_tags *tags, v
 /* A packed model does not know how many pictures a class has, and takes no lessons. Its classes are those that it gives. */
 static bool gather_packed(struct server *server, struct knowledge *knowledge) {
     l3a_reader *reader = NULL;
-    if (l3a_reader_create(server->tagger, &reader) != L3A_OK) {
+    if (l3a_reader_create(server->model.tagger, &reader) != L3A_OK) {
         return false;
     }
     float *features = calloc(l3a_reader_width(reader) + 1, sizeof *features);
@@ -97,21 +97,21 @@ static bool gather_packed(struct server *server, struct knowledge *knowledge) {
 
 static bool gather(struct server *server, struct knowledge *knowledge) {
     const l3a_history *history = NULL;
-    const l3a_status status = l3a_tagger_history(server->tagger, &history);
+    const l3a_status status = l3a_tagger_history(server->model.tagger, &history);
     server->teacher.unreadable = status != L3A_OK;
     if (status != L3A_OK) {
         char trouble[2048];
         snprintf(trouble, sizeof trouble, "%s (%s)", l3a_error_text(server->context), l3a_error_hint(server->context));
         teacher_set_trouble(server, trouble, true);
     }
-    const l3a_model *model = l3a_tagger_model(server->tagger);
-    atomic_store(&server->readonly, server->options->readonly || !model);
+    const l3a_model *model = l3a_tagger_model(server->model.tagger);
+    atomic_store(&server->model.readonly, server->options->readonly || !model);
     if (!model) {
         teacher_set_trouble(server, NULL, false);
         ledger_close(&server->ledger, "a packed model cannot be taught");
         return gather_packed(server, knowledge);
     }
-    knowledge->takes_features = l3a_tagger_takes_features(server->tagger);
+    knowledge->takes_features = l3a_tagger_takes_features(server->model.tagger);
     if (!write_classes(knowledge, model)) {
         return false;
     }
@@ -135,11 +135,11 @@ bool teacher_publish(struct server *server) {
         return false;
     }
     atomic_store(&made->users, 1);
-    pthread_mutex_lock(&server->knowledge_lock);
-    struct knowledge *old = server->knowledge;
+    pthread_mutex_lock(&server->knowledge.lock);
+    struct knowledge *old = server->knowledge.current;
     made->edition = old ? old->edition + 1 : 1;
-    server->knowledge = made;
-    pthread_mutex_unlock(&server->knowledge_lock);
+    server->knowledge.current = made;
+    pthread_mutex_unlock(&server->knowledge.lock);
     knowledge_free(old);
     return true;
 }
@@ -167,7 +167,7 @@ bool teacher_add(struct request *request) {
     }
     pthread_mutex_unlock(&teacher->lock);
     if (!room) {
-        request->retry = 2;
+        request->answer.retry = 2;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "%d requests are already waiting to change the model",
                WAITING);
     }
@@ -208,7 +208,7 @@ l3a_status teacher_save(struct server *server) {
     if (!teacher->unsaved) {
         return L3A_OK;
     }
-    const l3a_status status = l3a_tagger_save(server->tagger);
+    const l3a_status status = l3a_tagger_save(server->model.tagger);
     teacher_set_unsavable(server, status == L3A_OK ? NULL : l3a_error_text(server->context));
     if (status != L3A_OK) {
         atomic_fetch_add(&server->metrics.save_failures, 1);
@@ -225,7 +225,7 @@ l3a_status teacher_save(struct server *server) {
  * model may not fit: that is a trouble that a person must end. */
 static void reload(struct server *server) {
     teacher_save(server);
-    if (l3a_tagger_reload(server->tagger) != L3A_OK) {
+    if (l3a_tagger_reload(server->model.tagger) != L3A_OK) {
         note(server, "the model stays as it was: %s", l3a_error_text(server->context));
         return;
     }
@@ -233,7 +233,7 @@ static void reload(struct server *server) {
     teacher_set_unsavable(server, NULL);
     ledger_outdate(&server->ledger);
     if (teacher_publish(server)) {
-        note(server, "loaded %s again", server->model_path);
+        note(server, "loaded %s again", server->model.path);
     }
     if (!server->teacher.unreadable) {
         teacher_set_trouble(server, NULL, false);
@@ -243,10 +243,10 @@ static void reload(struct server *server) {
 /* While the history cannot be written, looks now and then whether that is over. */
 static void look_again(struct server *server) {
     static const char bytes[4096];
-    const size_t size = strlen(server->model_path) + sizeof ".probe";
+    const size_t size = strlen(server->model.path) + sizeof ".probe";
     char *path = malloc(size);
     if (path) {
-        snprintf(path, size, "%s.probe", server->model_path);
+        snprintf(path, size, "%s.probe", server->model.path);
         if (l3a_file_write(server->context, path, bytes, sizeof bytes) == L3A_OK) {
             teacher_set_trouble(server, NULL, false);
         }
@@ -322,7 +322,7 @@ static void *teach(void *argument) {
             if (atomic_load(server->options->cancel)) {
                 refuse_cancelled(request);
             } else {
-                request->route->teach(request);
+                request->wanted.route->teach(request);
             }
             request_done(request);
             break;

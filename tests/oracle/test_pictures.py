@@ -33,7 +33,7 @@ FILTERS = {0: Image.BILINEAR, 1: Image.BICUBIC}
 
 def plain_library(folder):
     path = os.path.join(folder, "libplain.so")
-    code = [file for part in ("base", "image") for file in sorted(glob.glob(f"{source}/src/{part}/*.c"))]
+    code = [file for part in ("common", "base", "image") for file in sorted(glob.glob(f"{source}/src/{part}/*.c"))]
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "openblas", "libxxhash", "libjpeg", "libpng"],
                            capture_output=True, text=True, check=True).stdout.split()
     subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-DL3A_PLAIN_KERNELS", "-O2", "-fPIC", "-shared",

@@ -9,7 +9,7 @@ struct naive_layer {
     double *matrix; /* B, or the centres */
 };
 
-static l3a_status layer_make(struct layer *layer) {
+static l3a_status naive_layer_create(struct layer *layer) {
     const struct layer_shape *shape = &layer->shape;
     struct naive_layer *held = calloc(1, sizeof *held);
     held->matrix = calloc(shape->width * shape->dim, sizeof *held->matrix);
@@ -26,7 +26,7 @@ static l3a_status layer_make(struct layer *layer) {
     return L3A_OK;
 }
 
-static void layer_drop(struct layer *layer) {
+static void naive_layer_free(struct layer *layer) {
     free(((struct naive_layer *)layer->held)->matrix);
     free(layer->held);
 }
@@ -50,16 +50,16 @@ static double output(const struct layer *layer, const float *z, size_t j) {
 }
 
 /* Blocks: X [count x d] */
-static l3a_status rows_make(struct block *rows) {
+static l3a_status naive_block_create(struct block *rows) {
     rows->held = calloc(rows->capacity * layer_columns(&rows->layer->shape) + 1, sizeof(double));
     return L3A_OK;
 }
 
-static void rows_drop(struct block *rows) {
+static void naive_block_free(struct block *rows) {
     free(rows->held);
 }
 
-static l3a_status expand(struct block *rows, const float *features) {
+static l3a_status naive_block_expand(struct block *rows, const float *features) {
     const struct layer_shape *shape = &rows->layer->shape;
     const size_t d = layer_columns(shape);
     for (size_t i = 0; i < rows->count; i++) {
@@ -71,7 +71,7 @@ static l3a_status expand(struct block *rows, const float *features) {
     return L3A_OK;
 }
 
-static l3a_status append(struct block *rows, const struct block *from, const size_t *chosen, size_t count) {
+static l3a_status naive_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count) {
     const size_t d = layer_columns(&rows->layer->shape);
     for (size_t i = 0; i < count * d; i++) {
         ((double *)rows->held)[rows->count * d + i] = ((const double *)from->held)[(chosen ? chosen[i / d] : i / d) * d + i % d];
@@ -79,14 +79,14 @@ static l3a_status append(struct block *rows, const struct block *from, const siz
     return L3A_OK;
 }
 
-static l3a_status copy_out(const struct block *rows, void *values) {
+static l3a_status naive_block_read(const struct block *rows, void *values) {
     for (size_t i = 0; i < rows->count * layer_columns(&rows->layer->shape); i++) {
         real_put(rows->layer->shape.type, values, i, ((const double *)rows->held)[i]);
     }
     return L3A_OK;
 }
 
-static l3a_status score(const struct block *rows, const struct solution *solution, void *scores) {
+static l3a_status naive_block_score(const struct block *rows, const struct solution *solution, void *scores) {
     const double *x = rows->held, *w = solution->held;
     for (size_t i = 0; i < rows->count; i++) {
         for (size_t k = 0; k < solution->columns; k++) {
@@ -100,7 +100,7 @@ static l3a_status score(const struct block *rows, const struct solution *solutio
     return L3A_OK;
 }
 
-static l3a_status gram_of(struct block *rows, const double *weight, double *gram) {
+static l3a_status naive_block_gram(struct block *rows, const double *weight, double *gram) {
     const size_t d = layer_columns(&rows->layer->shape);
     const double *x = rows->held;
     for (size_t a = 0; a < rows->count; a++) {
@@ -115,8 +115,8 @@ static l3a_status gram_of(struct block *rows, const double *weight, double *gram
     return L3A_OK;
 }
 
-static l3a_status cross_of(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
-                           double *cross) {
+static l3a_status naive_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns,
+                                    double sign, double *cross) {
     const size_t d = layer_columns(&rows->layer->shape);
     for (size_t n = 0; n < rows->count; n++) {
         for (size_t i = 0; i < d; i++) {
@@ -128,16 +128,16 @@ static l3a_status cross_of(const struct block *rows, const double *weight, const
     return L3A_OK;
 }
 
-static l3a_status solution_make(struct solution *solution) {
+static l3a_status naive_solution_create(struct solution *solution) {
     solution->held = calloc(solution->dim * solution->columns + 1, sizeof(double));
     return L3A_OK;
 }
 
-static void solution_drop(struct solution *solution) {
+static void naive_solution_free(struct solution *solution) {
     free(solution->held);
 }
 
-static l3a_status solution_take(struct solution *solution, const double *coefficients) {
+static l3a_status naive_solution_set(struct solution *solution, const double *coefficients) {
     memcpy(solution->held, coefficients, solution->dim * solution->columns * sizeof *coefficients);
     return L3A_OK;
 }
@@ -148,7 +148,7 @@ struct naive_sums {
     size_t columns;
 };
 
-static l3a_status sums_make(struct sums *sums) {
+static l3a_status naive_sums_create(struct sums *sums) {
     struct naive_sums *held = calloc(1, sizeof *held);
     held->kept = calloc(sums->dim * sums->dim, sizeof(double));
     held->added = calloc(sums->dim * sums->dim, sizeof(double));
@@ -156,7 +156,7 @@ static l3a_status sums_make(struct sums *sums) {
     return L3A_OK;
 }
 
-static void sums_drop(struct sums *sums) {
+static void naive_sums_free(struct sums *sums) {
     struct naive_sums *held = sums->held;
     free(held->kept);
     free(held->added);
@@ -164,7 +164,7 @@ static void sums_drop(struct sums *sums) {
     free(held);
 }
 
-static l3a_status begin(struct sums *sums, size_t columns) {
+static l3a_status naive_sums_begin(struct sums *sums, size_t columns) {
     struct naive_sums *held = sums->held;
     memset(held->added, 0, sums->dim * sums->dim * sizeof(double));
     free(held->cross);
@@ -173,7 +173,7 @@ static l3a_status begin(struct sums *sums, size_t columns) {
     return L3A_OK;
 }
 
-static l3a_status add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
+static l3a_status naive_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
     struct naive_sums *held = sums->held;
     const size_t d = sums->dim;
     for (size_t n = 0; n < rows->count; n++) {
@@ -190,7 +190,7 @@ static l3a_status add(struct sums *sums, struct block *rows, double sign, const 
     return L3A_OK;
 }
 
-static l3a_status add_cross(struct sums *sums, struct block *rows, const double *targets) {
+static l3a_status naive_sums_add_cross(struct sums *sums, struct block *rows, const double *targets) {
     struct naive_sums *held = sums->held;
     for (size_t n = 0; n < rows->count; n++) {
         for (size_t i = 0; i < sums->dim; i++) {
@@ -203,7 +203,7 @@ static l3a_status add_cross(struct sums *sums, struct block *rows, const double 
     return L3A_OK;
 }
 
-static l3a_status join(struct sums *sums, const struct sums *from) {
+static l3a_status naive_sums_join(struct sums *sums, const struct sums *from) {
     struct naive_sums *held = sums->held;
     const struct naive_sums *others = from->held;
     for (size_t i = 0; i < sums->dim * sums->dim; i++) {
@@ -215,7 +215,7 @@ static l3a_status join(struct sums *sums, const struct sums *from) {
     return L3A_OK;
 }
 
-static l3a_status keep(struct sums *sums, double sign) {
+static l3a_status naive_sums_keep(struct sums *sums, double sign) {
     struct naive_sums *held = sums->held;
     for (size_t i = 0; i < sums->dim * sums->dim; i++) {
         held->kept[i] += sign * held->added[i];
@@ -224,7 +224,7 @@ static l3a_status keep(struct sums *sums, double sign) {
     return L3A_OK;
 }
 
-static l3a_status take_cross(struct sums *sums, double sign, double *cross) {
+static l3a_status naive_sums_cross(struct sums *sums, double sign, double *cross) {
     struct naive_sums *held = sums->held;
     for (size_t i = 0; i < sums->dim * held->columns; i++) {
         cross[i] += sign * held->cross[i];
@@ -239,7 +239,7 @@ static double *half_of(const struct sums *sums, enum half half) {
     return half == KEPT ? held->kept : held->added;
 }
 
-static l3a_status read_rows(const struct sums *sums, enum half half, size_t first, size_t count, double *values) {
+static l3a_status naive_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values) {
     for (size_t i = first; i < first + count; i++) {
         for (size_t j = 0; j <= i; j++) {
             *values++ = half_of(sums, half)[i * sums->dim + j];
@@ -248,7 +248,7 @@ static l3a_status read_rows(const struct sums *sums, enum half half, size_t firs
     return L3A_OK;
 }
 
-static l3a_status write_rows(struct sums *sums, enum half half, size_t first, size_t count, const double *values) {
+static l3a_status naive_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values) {
     double *to = half_of(sums, half);
     for (size_t i = first; i < first + count; i++) {
         for (size_t j = 0; j <= i; j++) {
@@ -279,7 +279,7 @@ static double blend(const struct sums *sums, double scale, const struct scatter 
     return sum;
 }
 
-static l3a_status total(struct sums *sums, const struct scatter *const *scatters, size_t count) {
+static l3a_status naive_sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count) {
     for (size_t i = 0; i < sums->dim; i++) {
         for (size_t j = 0; j < sums->dim; j++) {
             half_of(sums, KEPT)[i * sums->dim + j] = blend(sums, 0, scatters, count, 1, i, j);
@@ -288,14 +288,14 @@ static l3a_status total(struct sums *sums, const struct scatter *const *scatters
     return L3A_OK;
 }
 
-static l3a_status add_scatter(struct sums *sums, double sign, const struct scatter *scatter) {
+static l3a_status naive_sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter) {
     for (size_t i = 0; i < sums->dim * sums->dim; i++) {
         half_of(sums, KEPT)[i] += sign * number_at(scatter, i / sums->dim, i % sums->dim);
     }
     return L3A_OK;
 }
 
-static l3a_status find_trace(const struct sums *sums, double *trace) {
+static l3a_status naive_sums_trace(const struct sums *sums, double *trace) {
     *trace = 0;
     for (size_t i = 0; i < sums->dim; i++) {
         *trace += half_of(sums, KEPT)[i * sums->dim + i];
@@ -303,7 +303,7 @@ static l3a_status find_trace(const struct sums *sums, double *trace) {
     return L3A_OK;
 }
 
-static l3a_status copy_half(struct sums *sums, enum half to) {
+static l3a_status naive_sums_copy(struct sums *sums, enum half to) {
     memcpy(half_of(sums, to), half_of(sums, to == KEPT ? ADDED : KEPT), sums->dim * sums->dim * sizeof(double));
     return L3A_OK;
 }
@@ -340,8 +340,8 @@ static void solve_with(size_t d, const double *u, double *b) {
     }
 }
 
-static l3a_status factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
-                         double share, double shift, double *trace, bool *definite) {
+static l3a_status naive_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
+                                    double share, double shift, double *trace, bool *definite) {
     const size_t d = sums->dim;
     double *u = half_of(sums, ADDED);
     (void)type;
@@ -358,7 +358,7 @@ static l3a_status factor(struct sums *sums, real type, double scale, const struc
 }
 
 /* Vectors: always doubles, rounded if the type is single. */
-static l3a_status vectors_make(struct vectors *vectors, void *memory) {
+static l3a_status naive_vectors_create(struct vectors *vectors, void *memory) {
     vectors->held = calloc(vectors->count * vectors->dim + 1, sizeof(double));
     for (size_t i = 0; memory && i < vectors->count * vectors->dim; i++) {
         ((double *)vectors->held)[i] = real_get(vectors->type, memory, i);
@@ -366,7 +366,7 @@ static l3a_status vectors_make(struct vectors *vectors, void *memory) {
     return L3A_OK;
 }
 
-static void vectors_drop(struct vectors *vectors) {
+static void naive_vectors_free(struct vectors *vectors) {
     free(vectors->held);
 }
 
@@ -374,22 +374,22 @@ static double *vector_of(const struct vectors *vectors, const size_t *rows, size
     return (double *)vectors->held + (rows ? rows[i] : i) * vectors->dim;
 }
 
-static l3a_status vectors_set(struct vectors *vectors, size_t first, size_t count, const void *values) {
+static l3a_status naive_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values) {
     for (size_t i = 0; i < count * vectors->dim; i++) {
         vector_of(vectors, NULL, first)[i] = real_get(vectors->type, values, i);
     }
     return L3A_OK;
 }
 
-static l3a_status vectors_read(const struct vectors *vectors, size_t first, size_t count, void *values) {
+static l3a_status naive_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values) {
     for (size_t i = 0; i < count * vectors->dim; i++) {
         real_put(vectors->type, values, i, vector_of(vectors, NULL, first)[i]);
     }
     return L3A_OK;
 }
 
-static l3a_status combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
-                          const size_t *from_rows, const double *scale, size_t count) {
+static l3a_status naive_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                                        const size_t *from_rows, const double *scale, size_t count) {
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < to->dim; j++) {
             double *number = vector_of(to, to_rows, i) + j, sum = 0;
@@ -405,7 +405,7 @@ static l3a_status combine(struct vectors *to, const size_t *to_rows, const doubl
     return L3A_OK;
 }
 
-static l3a_status dot(const struct dots *dots, size_t kinds, size_t count, double *results) {
+static l3a_status naive_vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results) {
     for (size_t n = 0; n < kinds * count; n++) {
         const struct dots *kind = &dots[n / count];
         results[n] = 0;
@@ -417,7 +417,7 @@ static l3a_status dot(const struct dots *dots, size_t kinds, size_t count, doubl
     return L3A_OK;
 }
 
-static l3a_status solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
+static l3a_status naive_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
     for (size_t n = 0; n < count; n++) {
         double *b = vector_of(vectors, NULL, first + n);
         solve_with(sums->dim, half_of(sums, ADDED), b);
@@ -428,8 +428,8 @@ static l3a_status solve(const struct sums *sums, struct vectors *vectors, size_t
     return L3A_OK;
 }
 
-static l3a_status multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
-                           const struct vectors *x, struct vectors *y) {
+static l3a_status naive_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures,
+                                         size_t count, const struct vectors *x, struct vectors *y) {
     for (size_t m = 0, row = 0; m < count; m++) {
         for (size_t n = 0; n < mixtures[m].rows; n++, row++) {
             for (size_t i = 0; i < sums->dim; i++) {
@@ -444,7 +444,7 @@ static l3a_status multiply(const struct sums *sums, double scale, double share, 
     return L3A_OK;
 }
 
-static l3a_status invert(struct sums *sums, double shift, bool *regular) {
+static l3a_status naive_sums_invert(struct sums *sums, double shift, bool *regular) {
     const size_t d = sums->dim;
     double *kept = half_of(sums, KEPT);
     memset(kept, 0, d * d * sizeof *kept);
@@ -458,8 +458,8 @@ static l3a_status invert(struct sums *sums, double shift, bool *regular) {
 }
 
 /* One row at a time: R ← R - ω r rᵀ / (1 + ω xᵀ r) and W ← W + ω r (y - xᵀ W) / (1 + ω xᵀ r), with r = R x. */
-static l3a_status update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
-                         double *coefficients, bool *definite) {
+static l3a_status naive_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets,
+                                    double *cross, double *coefficients, bool *definite) {
     const size_t d = sums->dim, columns = rows->columns;
     double *inverse = half_of(sums, KEPT), *r = calloc(d, sizeof *r);
     *definite = true;
@@ -495,7 +495,7 @@ static l3a_status update(struct sums *sums, struct block *rows, const double *we
 }
 
 /* Scatters: always doubles. */
-static void scatter_drop(struct scatter *scatter) {
+static void naive_scatter_free(struct scatter *scatter) {
     free(scatter->held);
 }
 
@@ -525,7 +525,7 @@ static double *make_triangle(struct scatter *scatter) {
     return scatter->held;
 }
 
-static l3a_status scatter_get(const struct scatter *scatter, uint64_t first, size_t count, void *values) {
+static l3a_status naive_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values) {
     for (size_t i = 0, at = 0; i < scatter->dim; i++) {
         for (size_t j = 0; j <= i; j++, at++) {
             if (at >= first && at < first + count) {
@@ -536,7 +536,7 @@ static l3a_status scatter_get(const struct scatter *scatter, uint64_t first, siz
     return L3A_OK;
 }
 
-static l3a_status scatter_put(struct scatter *scatter, uint64_t first, size_t count, const void *values) {
+static l3a_status naive_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values) {
     double *triangle = make_triangle(scatter);
     for (size_t i = 0; i < count; i++) {
         triangle[first + i] = real_get(scatter->type, values, i);
@@ -544,19 +544,19 @@ static l3a_status scatter_put(struct scatter *scatter, uint64_t first, size_t co
     return L3A_OK;
 }
 
-static l3a_status root_make(struct scatter *scatter, size_t rows) {
+static l3a_status naive_scatter_make_root(struct scatter *scatter, size_t rows) {
     replace(scatter, true, rows, rows ? calloc(rows * scatter->dim, sizeof(double)) : NULL);
     return L3A_OK;
 }
 
-static l3a_status root_get(const struct scatter *scatter, size_t first, size_t count, void *values) {
+static l3a_status naive_scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values) {
     for (size_t i = 0; i < count * scatter->dim; i++) {
         real_put(scatter->type, values, i, ((const double *)scatter->held)[first * scatter->dim + i]);
     }
     return L3A_OK;
 }
 
-static l3a_status root_put(struct scatter *scatter, size_t first, size_t count, const void *values) {
+static l3a_status naive_scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values) {
     for (size_t i = 0; i < count * scatter->dim; i++) {
         ((double *)scatter->held)[first * scatter->dim + i] = real_get(scatter->type, values, i);
     }
@@ -585,7 +585,7 @@ static void join_row(struct scatter *scatter, const double *x, double scale) {
     }
 }
 
-static l3a_status scatter_join(struct scatter *scatter, const struct scatter *from) {
+static l3a_status naive_scatter_add(struct scatter *scatter, const struct scatter *from) {
     const bool tidy = from->tidy && !scatter->rows;
     for (size_t n = 0; from->is_root && n < from->rows; n++) {
         join_row(scatter, (const double *)from->held + n * from->dim, 1);
@@ -643,17 +643,17 @@ static void reduce(struct scatter *scatter, size_t most, double limit) {
     free(left);
 }
 
-static l3a_status scatter_clean(struct scatter *scatter, uint64_t rows) {
+static l3a_status naive_scatter_tidy(struct scatter *scatter, uint64_t rows) {
     const size_t most = scatter->is_root ? scatter->rows : rows < scatter->dim ? (size_t)rows : scatter->dim;
     if (!rows) {
-        root_make(scatter, 0);
+        naive_scatter_make_root(scatter, 0);
     } else if (most <= scatter->dim / 2 && !scatter->tidy) {
         reduce(scatter, most, rounding_of(scatter));
     }
     return L3A_OK;
 }
 
-static l3a_status scatter_join_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight) {
+static l3a_status naive_scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight) {
     const bool was_root = scatter->is_root;
     const size_t most = scatter->rows;
     const double limit = rounding_of(scatter);
@@ -666,7 +666,7 @@ static l3a_status scatter_join_rows(struct scatter *scatter, const struct block 
     return L3A_OK;
 }
 
-static l3a_status scatter_join_sums(struct scatter *scatter, const struct sums *sums, double sign) {
+static l3a_status naive_scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign) {
     double *triangle = make_triangle(scatter);
     for (size_t i = 0; i < scatter->dim; i++) {
         for (size_t j = 0; j <= i; j++) {
@@ -677,19 +677,19 @@ static l3a_status scatter_join_sums(struct scatter *scatter, const struct sums *
 }
 
 /* It plans nothing: its memory is not the context's. */
-static uint64_t no_layer_bytes(enum place place, const struct layer_shape *shape) {
+static uint64_t naive_layer_bytes(enum place place, const struct layer_shape *shape) {
     (void)place;
     (void)shape;
     return 0;
 }
 
-static uint64_t no_block_bytes(enum place place, const struct block *rows) {
+static uint64_t naive_block_bytes(enum place place, const struct block *rows) {
     (void)place;
     (void)rows;
     return 0;
 }
 
-static uint64_t no_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
+static uint64_t naive_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
     (void)context;
     (void)place;
     (void)dim;
@@ -697,7 +697,7 @@ static uint64_t no_sums_bytes(enum place place, const l3a_context *context, size
     return 0;
 }
 
-static uint64_t no_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows) {
+static uint64_t naive_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows) {
     (void)place;
     (void)dim;
     (void)type;
@@ -705,7 +705,7 @@ static uint64_t no_scatter_bytes(enum place place, size_t dim, real type, uint64
     return 0;
 }
 
-static uint64_t no_solution_bytes(enum place place, size_t dim, size_t columns, real type) {
+static uint64_t naive_solution_bytes(enum place place, size_t dim, size_t columns, real type) {
     (void)place;
     (void)dim;
     (void)columns;
@@ -713,7 +713,7 @@ static uint64_t no_solution_bytes(enum place place, size_t dim, size_t columns, 
     return 0;
 }
 
-static uint64_t no_vectors_bytes(enum place place, size_t dim, size_t count, real type) {
+static uint64_t naive_vectors_bytes(enum place place, size_t dim, size_t count, real type) {
     (void)place;
     (void)dim;
     (void)count;
@@ -721,7 +721,7 @@ static uint64_t no_vectors_bytes(enum place place, size_t dim, size_t count, rea
     return 0;
 }
 
-static uint64_t no_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
+static uint64_t naive_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
     (void)place;
     (void)context;
     (void)dim;
@@ -739,7 +739,7 @@ static int compare_ranked(const void *left, const void *right) {
     return a->score != b->score ? (a->score < b->score ? 1 : -1) : (a->image > b->image) - (a->image < b->image);
 }
 
-static l3a_status rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
+static l3a_status naive_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
     (void)context;
     struct ranked *ranked = calloc(rows + 1, sizeof *ranked);
     for (size_t k = 0; k < classes; k++) {
@@ -757,60 +757,6 @@ static l3a_status rank(l3a_context *context, const float *scores, size_t rows, s
 
 const struct algebra naive_algebra = {
     .name = "naive",
-    .layer_create = layer_make,
-    .layer_free = layer_drop,
-    .block_create = rows_make,
-    .block_free = rows_drop,
-    .block_expand = expand,
-    .block_append = append,
-    .block_read = copy_out,
-    .block_score = score,
-    .block_gram = gram_of,
-    .block_cross = cross_of,
-    .solution_create = solution_make,
-    .solution_free = solution_drop,
-    .solution_set = solution_take,
-    .sums_create = sums_make,
-    .sums_free = sums_drop,
-    .sums_begin = begin,
-    .sums_add = add,
-    .sums_add_cross = add_cross,
-    .sums_join = join,
-    .sums_keep = keep,
-    .sums_cross = take_cross,
-    .sums_read = read_rows,
-    .sums_write = write_rows,
-    .sums_total = total,
-    .sums_add_scatter = add_scatter,
-    .sums_trace = find_trace,
-    .sums_copy = copy_half,
-    .sums_factor = factor,
-    .sums_invert = invert,
-    .sums_update = update,
-    .scatter_free = scatter_drop,
-    .scatter_read = scatter_get,
-    .scatter_write = scatter_put,
-    .scatter_make_root = root_make,
-    .scatter_read_root = root_get,
-    .scatter_write_root = root_put,
-    .scatter_add = scatter_join,
-    .scatter_add_rows = scatter_join_rows,
-    .scatter_add_sums = scatter_join_sums,
-    .scatter_tidy = scatter_clean,
-    .vectors_create = vectors_make,
-    .vectors_free = vectors_drop,
-    .vectors_put = vectors_set,
-    .vectors_get = vectors_read,
-    .vectors_combine = combine,
-    .vectors_dot = dot,
-    .vectors_multiply = multiply,
-    .vectors_solve = solve,
-    .rank = rank,
-    .layer_bytes = no_layer_bytes,
-    .block_bytes = no_block_bytes,
-    .sums_bytes = no_sums_bytes,
-    .scatter_bytes = no_scatter_bytes,
-    .solution_bytes = no_solution_bytes,
-    .vectors_bytes = no_vectors_bytes,
-    .multiply_bytes = no_multiply_bytes,
+#define OPERATION(returns, operation, ...) .operation = naive_##operation,
+#include "algebra/operations.h"
 };

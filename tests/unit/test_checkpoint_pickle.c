@@ -174,13 +174,13 @@ static void test_a_tensor_and_its_parameter(void **state) {
     RUN(&machine, "ctorch._utils\n_rebuild_parameter\n(ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE
                   "K\1K\2K\2\x86K\1K\2\x86\x89NtR\x88NtR.");
     assert_int_equal(root(&machine)->kind, PICKLE_TENSOR);
-    const struct pickle_tensor *tensor = &machine.pickle.tensors[root(&machine)->as.index];
+    const struct pickle_tensor *tensor = &machine.pickle.tensors.items[root(&machine)->as.index];
     assert_int_equal(tensor->type, TENSOR_F32);
     assert_int_equal(tensor->rank, 2);
     assert_int_equal(tensor->first, 1);
     assert_int_equal(tensor->shape[0], 2);
     assert_int_equal(tensor->stride[1], 2);
-    assert_int_equal(machine.pickle.storages[tensor->storage].elements, 6);
+    assert_int_equal(machine.pickle.storages.items[tensor->storage].elements, 6);
     finish(&machine);
 }
 
@@ -191,7 +191,7 @@ static void test_a_tensor_of_untyped_bytes_has_the_type_it_says(void **state) {
                   "0U\3cpuK\6tQ"
                   "K\0K\3\x85K\1\x85\x89Nctorch\nbfloat16\ntR.");
     assert_int_equal(root(&machine)->kind, PICKLE_TENSOR);
-    assert_int_equal(machine.pickle.tensors[root(&machine)->as.index].type, TENSOR_BF16);
+    assert_int_equal(machine.pickle.tensors.items[root(&machine)->as.index].type, TENSOR_BF16);
     finish(&machine);
 }
 
@@ -201,7 +201,7 @@ static void test_a_tensor_of_a_class_of_its_own_is_still_a_tensor(void **state) 
     RUN(&machine, "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\ncmy\nTensor\n(" STORAGE
                   "K\0K\6\x85K\1\x85\x89Nt}tR.");
     assert_int_equal(root(&machine)->kind, PICKLE_TENSOR);
-    assert_int_equal(machine.pickle.tensors[root(&machine)->as.index].shape[0], 6);
+    assert_int_equal(machine.pickle.tensors.items[root(&machine)->as.index].shape[0], 6);
     finish(&machine);
 }
 
@@ -211,8 +211,8 @@ static void test_a_storage_that_is_a_view_of_another(void **state) {
     RUN(&machine, "(U\7storagectorch.cuda\nHalfStorage\nU\1"
                   "0U\3cpuK\6(U\1vK\2K\3ttQ.");
     assert_int_equal(root(&machine)->kind, PICKLE_STORAGE);
-    assert_int_equal(machine.pickle.storages[0].first, 2);
-    assert_int_equal(machine.pickle.storages[0].type, TENSOR_F16);
+    assert_int_equal(machine.pickle.storages.items[0].first, 2);
+    assert_int_equal(machine.pickle.storages.items[0].type, TENSOR_F16);
     finish(&machine);
 }
 

@@ -69,56 +69,17 @@ static inline bool has_root(const struct scatter *const *scatters, size_t count)
     return i < count;
 }
 
-/* layer.c */
-l3a_status cpu_layer_create(struct layer *layer);
-void cpu_layer_free(struct layer *layer);
-uint64_t cpu_layer_bytes(enum place place, const struct layer_shape *shape);
-l3a_status cpu_block_create(struct block *rows);
-void cpu_block_free(struct block *rows);
-uint64_t cpu_block_bytes(enum place place, const struct block *rows);
-l3a_status cpu_block_expand(struct block *rows, const float *features);
-l3a_status cpu_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
-l3a_status cpu_block_read(const struct block *rows, void *values);
+/* The operations. Those of layers, blocks and solutions are in layer.c, those of vectors in vectors.c and product.c, of scatters in
+ * scatter.c and root.c, of sums in sums.c, scatter.c and factor.c, which also solves. */
+#define OPERATION(returns, operation, ...) returns cpu_##operation(__VA_ARGS__);
+#include "algebra/operations.h"
 const void *cpu_block_view(const struct block *rows);
-l3a_status cpu_block_score(const struct block *rows, const struct solution *solution, void *scores);
-l3a_status cpu_block_gram(struct block *rows, const double *weight, double *gram);
-l3a_status cpu_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
-                           double *cross);
-l3a_status cpu_solution_create(struct solution *solution);
-void cpu_solution_free(struct solution *solution);
-l3a_status cpu_solution_set(struct solution *solution, const double *coefficients);
-uint64_t cpu_solution_bytes(enum place place, size_t dim, size_t columns, real type);
+
+/* layer.c */
 /* scaled = Ω^½ X */
 void cpu_block_scale(const struct block *rows, const double *weight);
 
-/* sums.c */
-l3a_status cpu_sums_create(struct sums *sums);
-void cpu_sums_free(struct sums *sums);
-uint64_t cpu_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns);
-l3a_status cpu_sums_begin(struct sums *sums, size_t columns);
-l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
-l3a_status cpu_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
-l3a_status cpu_sums_join(struct sums *sums, const struct sums *from);
-l3a_status cpu_sums_keep(struct sums *sums, double sign);
-l3a_status cpu_sums_cross(struct sums *sums, double sign, double *cross);
-l3a_status cpu_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
-l3a_status cpu_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
-l3a_status cpu_sums_trace(const struct sums *sums, double *trace);
-l3a_status cpu_sums_copy(struct sums *sums, enum half to);
-
 /* scatter.c */
-void cpu_scatter_free(struct scatter *scatter);
-uint64_t cpu_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows);
-l3a_status cpu_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
-l3a_status cpu_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
-l3a_status cpu_scatter_make_root(struct scatter *scatter, size_t rows);
-l3a_status cpu_scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values);
-l3a_status cpu_scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values);
-l3a_status cpu_scatter_add(struct scatter *scatter, const struct scatter *from);
-l3a_status cpu_scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
-l3a_status cpu_scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
-l3a_status cpu_sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
-l3a_status cpu_sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter);
 /* values += scale · numbers [first, first + count) of a triangle; nothing of a root */
 void cpu_scatter_get(const struct scatter *scatter, size_t first, size_t count, double scale, double *values);
 /* A root becomes a triangle. */
@@ -133,11 +94,7 @@ l3a_status cpu_add_roots(l3a_context *context, size_t dim, double share, const s
 /* The rows of roots that this multiplies together at most. */
 size_t cpu_strip_rows(size_t dim);
 
-/* rank.c */
-l3a_status cpu_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
-
 /* root.c */
-l3a_status cpu_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* Subtracts scale · Σ ω x xᵀ from a root; `count` rows have a weight above 0. *found: whether a root is left; otherwise nothing has
  * changed. */
 l3a_status cpu_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
@@ -161,28 +118,5 @@ struct rank_product {
 void cpu_add_product(const struct rank_product *product);
 /* Sets the threads, and a panel of the size of the work space. */
 l3a_status cpu_panel_create(l3a_context *context, struct rank_product *product);
-
-/* factor.c */
-l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
-                           double share, double shift, double *trace, bool *definite);
-l3a_status cpu_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
-l3a_status cpu_sums_invert(struct sums *sums, double shift, bool *regular);
-l3a_status cpu_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
-                           double *coefficients, bool *definite);
-
-/* product.c */
-l3a_status cpu_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
-                                const struct vectors *x, struct vectors *y);
-uint64_t cpu_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows);
-
-/* vectors.c */
-l3a_status cpu_vectors_create(struct vectors *vectors, void *memory);
-void cpu_vectors_free(struct vectors *vectors);
-uint64_t cpu_vectors_bytes(enum place place, size_t dim, size_t count, real type);
-l3a_status cpu_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
-l3a_status cpu_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
-l3a_status cpu_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
-                               const size_t *from_rows, const double *scale, size_t count);
-l3a_status cpu_vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results);
 
 #endif

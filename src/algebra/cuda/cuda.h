@@ -76,6 +76,12 @@ struct cuda_sums {
 #define TRY_BLAS(device, call) TRY(device_check_blas(device, call, #call))
 #define TRY_SOLVER(device, call) TRY(device_check_solver(device, call, #call))
 
+/* The operations. Those of layers, blocks and solutions are in layer.c, those of scatters in scatter.c and root.c, of sums in
+ * sums.c and factor.c, of vectors in vectors.c. bytes.c says what objects take. */
+#define OPERATION(returns, operation, ...) returns cuda_##operation(__VA_ARGS__);
+#include "algebra/operations.h"
+l3a_status cuda_block_score_end(const struct block *rows);
+
 /* device.c: opening, and errors */
 /* The device of a context, made the one that the calling thread uses. */
 struct device *device_of(const l3a_context *context);
@@ -108,15 +114,6 @@ l3a_status device_wait(struct device *device);
 /* Waits for the work of another context, if it is another. */
 l3a_status device_follow(struct device *device, const l3a_context *other);
 
-/* bytes.c: what objects take, with the work space of what is done with them */
-uint64_t cuda_layer_bytes(enum place place, const struct layer_shape *shape);
-uint64_t cuda_block_bytes(enum place place, const struct block *rows);
-uint64_t cuda_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns);
-uint64_t cuda_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows);
-uint64_t cuda_solution_bytes(enum place place, size_t dim, size_t columns, real type);
-uint64_t cuda_vectors_bytes(enum place place, size_t dim, size_t count, real type);
-uint64_t cuda_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows);
-
 /* products.c: row-major, in columns for cuBLAS */
 /* c [m x n] = scale · op(a) op(b) + keep · c; as matrix_multiply() */
 l3a_status device_multiply(struct device *device, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner,
@@ -146,21 +143,6 @@ l3a_status device_invert(struct device *device, size_t d, double *factor, bool *
 /* Whether rows of such a layer are expanded by split products where tensor cores are fast. Those are no more accurate than float32
  * arithmetic where features are narrow, and there expanding takes little time. */
 bool cuda_layer_splits(const struct layer_shape *shape);
-l3a_status cuda_layer_create(struct layer *layer);
-void cuda_layer_free(struct layer *layer);
-l3a_status cuda_block_create(struct block *rows);
-void cuda_block_free(struct block *rows);
-l3a_status cuda_block_expand(struct block *rows, const float *features);
-l3a_status cuda_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
-l3a_status cuda_block_read(const struct block *rows, void *values);
-l3a_status cuda_block_score(const struct block *rows, const struct solution *solution, void *scores);
-l3a_status cuda_block_score_end(const struct block *rows);
-l3a_status cuda_block_gram(struct block *rows, const double *weight, double *gram);
-l3a_status cuda_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
-                            double *cross);
-l3a_status cuda_solution_create(struct solution *solution);
-void cuda_solution_free(struct solution *solution);
-l3a_status cuda_solution_set(struct solution *solution, const double *coefficients);
 /* made [count x d] = √ω x of the rows [first, first + count), in double precision; weight NULL: x. To be released. */
 l3a_status cuda_block_scaled(struct device *device, const struct block *rows, size_t first, size_t count, const double *weight,
                              double **made);
@@ -168,39 +150,7 @@ l3a_status cuda_block_scaled(struct device *device, const struct block *rows, si
 l3a_status cuda_targets_scaled(struct device *device, const double *targets, size_t count, size_t columns, const double *weight,
                                double **made);
 
-/* sums.c */
-l3a_status cuda_sums_create(struct sums *sums);
-void cuda_sums_free(struct sums *sums);
-l3a_status cuda_sums_begin(struct sums *sums, size_t columns);
-l3a_status cuda_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
-l3a_status cuda_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
-l3a_status cuda_sums_join(struct sums *sums, const struct sums *from);
-l3a_status cuda_sums_keep(struct sums *sums, double sign);
-l3a_status cuda_sums_cross(struct sums *sums, double sign, double *cross);
-l3a_status cuda_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
-l3a_status cuda_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
-l3a_status cuda_sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
-l3a_status cuda_sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter);
-l3a_status cuda_sums_trace(const struct sums *sums, double *trace);
-l3a_status cuda_sums_copy(struct sums *sums, enum half to);
-
-/* factor.c */
-l3a_status cuda_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
-                            double share, double shift, double *trace, bool *definite);
-l3a_status cuda_sums_invert(struct sums *sums, double shift, bool *regular);
-l3a_status cuda_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
-                            double *coefficients, bool *definite);
-
 /* scatter.c */
-void cuda_scatter_free(struct scatter *scatter);
-l3a_status cuda_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
-l3a_status cuda_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
-l3a_status cuda_scatter_make_root(struct scatter *scatter, size_t rows);
-l3a_status cuda_scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values);
-l3a_status cuda_scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values);
-l3a_status cuda_scatter_add(struct scatter *scatter, const struct scatter *from);
-l3a_status cuda_scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
-l3a_status cuda_scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
 /* A root becomes a triangle. */
 l3a_status cuda_scatter_expand(struct scatter *scatter);
 /* made [rows x d]: the root in double precision; NULL if there are no rows. To be released. */
@@ -211,11 +161,7 @@ l3a_status cuda_scatter_add_to(struct device *device, const struct scatter *scat
 l3a_status cuda_block_take(struct device *device, const struct block *rows, const double *weight, double scale, size_t count,
                            real type, void *to);
 
-/* rank.c */
-l3a_status cuda_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
-
 /* root.c */
-l3a_status cuda_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* As cpu_root_subtract(). */
 l3a_status cuda_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
                               bool *found);
@@ -228,17 +174,5 @@ static inline size_t solve_block(const struct sums *sums) {
 static inline float *factor_inverses(const struct sums *sums) {
     return (float *)((const struct cuda_sums *)sums->held)->halves[ADDED] + sums->dim * sums->dim;
 }
-
-/* vectors.c */
-l3a_status cuda_vectors_create(struct vectors *vectors, void *memory);
-void cuda_vectors_free(struct vectors *vectors);
-l3a_status cuda_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
-l3a_status cuda_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
-l3a_status cuda_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
-                                const size_t *from_rows, const double *scale, size_t count);
-l3a_status cuda_vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results);
-l3a_status cuda_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
-                                 const struct vectors *x, struct vectors *y);
-l3a_status cuda_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
 
 #endif

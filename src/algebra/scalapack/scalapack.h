@@ -65,6 +65,12 @@ static inline double *tile_of(const struct grid *grid, const struct tiles *tiles
     return half == KEPT ? tiles->kept[column * tiles->rows + row] : tiles->square + (column * tiles->stride + row) * grid->block;
 }
 
+/* The operations that it has: making, reading and keeping sums is in tiles.c, adding rows in rows.c, factoring and solving in
+ * factor.c. scalapack.c refuses the rest. */
+#define OPERATION(...)
+#define SUMS_OPERATION(returns, operation, ...) returns scalapack_##operation(__VA_ARGS__);
+#include "algebra/operations.h"
+
 /* grid.c */
 /* Gives a context, of which every process of the communicator has one, the back end of sums that are shared. block: b, and 0 for
  * the usual one. The communicator may be freed afterwards. */
@@ -78,32 +84,15 @@ void grid_sum(const struct grid *grid, double *values, size_t count);
 void grid_collect(const struct grid *grid, double *values, size_t count);
 
 /* tiles.c */
-l3a_status scalapack_sums_create(struct sums *sums);
-void scalapack_sums_free(struct sums *sums);
-uint64_t scalapack_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns);
-l3a_status scalapack_sums_keep(struct sums *sums, double sign);
-l3a_status scalapack_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
-l3a_status scalapack_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
-l3a_status scalapack_sums_trace(const struct sums *sums, double *trace);
-l3a_status scalapack_sums_copy(struct sums *sums, enum half to);
 /* One half = keep · itself + add · the other. What has the factor 0 is not read. */
 void tiles_blend(const struct sums *sums, enum half to, double keep, double add);
 
 /* rows.c */
-l3a_status scalapack_sums_begin(struct sums *sums, size_t columns);
-l3a_status scalapack_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
-l3a_status scalapack_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
-l3a_status scalapack_sums_cross(struct sums *sums, double sign, double *cross);
 /* Takes part in the products of rows until no process has any left. */
 void rows_finish(const struct sums *sums);
 void rows_free(const struct sums *sums);
 /* Bytes that adding rows takes. */
 uint64_t rows_bytes(const struct grid *grid, size_t dim);
-
-/* factor.c */
-l3a_status scalapack_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
-                                 double share, double shift, double *trace, bool *definite);
-l3a_status scalapack_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
 
 extern const struct algebra scalapack_algebra;
 
