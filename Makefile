@@ -18,7 +18,7 @@ WERROR ?= OFF
 CUDA ?= AUTO
 JOBS ?= $(shell nproc)
 TESTS ?= .
-EXCEPT ?= ^$$
+EXCEPT ?= ^$
 TARGETS ?= all
 MAKEFLAGS += --no-print-directory
 
@@ -46,7 +46,7 @@ test:
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS) --target $(TARGETS)
-	@code=0; (cd $(BUILD) && ctest -j $$(($(JOBS) + 1)) -R "$(TESTS)" -E "$(EXCEPT)" --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
+	@code=0; (cd $(BUILD) && ctest -j $$(($(JOBS) + 1)) -R '$(value TESTS)' -E '$(value EXCEPT)' --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
 
 bench:
 	@tools/install-packages build test bench
