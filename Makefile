@@ -2,7 +2,8 @@
 #   make            the command at build/l3a, the library at build/libl3a.so and build/libl3a.a
 #   make cuda       the plug-in for NVIDIA devices at build/libl3a-cuda.so; plain make builds it where nvcc is installed
 #   make demo       draw pictures, learn them in phases, tag some: build/demo
-#   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
+#   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI;
+#                   TESTS and EXCEPT choose tests, TARGETS what they need; some tests wait, so one more runs than there are processors)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
 #   make tarball    the source as build/l3a-VERSION.tar.gz, the same bytes wherever it is made
@@ -17,7 +18,8 @@ WERROR ?= OFF
 CUDA ?= AUTO
 JOBS ?= $(shell nproc)
 TESTS ?= .
-EXCEPT ?= ^$$
+EXCEPT ?= ^$
+TARGETS ?= all
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
@@ -43,8 +45,8 @@ test:
 	@tools/install-packages build test python
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
-	@cmake --build $(BUILD) -j $(JOBS)
-	@code=0; (cd $(BUILD) && ctest -j $(JOBS) -R "$(TESTS)" -E "$(EXCEPT)" --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
+	@cmake --build $(BUILD) -j $(JOBS) --target $(TARGETS)
+	@code=0; (cd $(BUILD) && ctest -j $$(($(JOBS) + 1)) -R '$(value TESTS)' -E '$(value EXCEPT)' --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
 
 bench:
 	@tools/install-packages build test bench

@@ -11,7 +11,7 @@ mkdir pictures
 {
   echo path,labels
   n=0
-  for picture in $(ls "$pictures" | head -60); do
+  for picture in $(ls "$pictures" | head -40); do
     cp "$pictures/$picture" pictures/
     n=$((n + 1))
     echo "pictures/$picture,$([ $((n % 2)) = 0 ] && echo even || echo odd);$([ $((n % 3)) = 0 ] && echo three)"
@@ -47,7 +47,7 @@ check "and gives the same bytes" cmp all.safetensors killed.safetensors
 second=pictures/$(ls pictures | sed -n 2p)
 kill_extraction replaced.safetensors
 cp -p "$second" second.jpg
-cp "pictures/$(ls pictures | sed -n 40p)" "$second"
+cp "pictures/$(ls pictures | sed -n 30p)" "$second"
 touch -r second.jpg "$second"
 expect 0 "$second has changed" extract_aloud -o replaced.safetensors
 check "what did not change is kept" grep -q "from an earlier run" "$work/stdout"

@@ -36,7 +36,7 @@ static int memory_close(int file) {
     return 0;
 }
 
-static const file_operations memory_files = {.open = memory_open, .read = memory_read, .size = memory_size, .close = memory_close};
+static const file_operations memory_folder = {.open = memory_open, .read = memory_read, .size = memory_size, .close = memory_close};
 
 void hold_file(l3a_context *context, const void *bytes, size_t count) {
     release_file();
@@ -46,7 +46,7 @@ void hold_file(l3a_context *context, const void *bytes, size_t count) {
         memcpy(memory_file.bytes, bytes, count);
     }
     memory_file.count = count;
-    context->files = &memory_files;
+    context->files = &memory_folder;
 }
 
 void release_file(void) {

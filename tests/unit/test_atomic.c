@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "learn/model.h"
+#include "memory_folder.h"
 #include "tag/history.h"
 #include "tag/tagger.h"
 
@@ -19,7 +20,9 @@
 
 enum { PICTURES = 8, WIDTH = 64, DIM = 24, MOST_NUMBERS = 1 << 15, MOST_TEXT = 1 << 14, MOST_CALLS = 5000, PROBED = 3, STRIDE = 5 };
 
-static char *folder, *backbone, *model_path, *history_path, *base_model, *base_history, *pictures[PICTURES];
+/* The model that calls change is in memory. */
+static const char model_path[] = MEMORY_FOLDER "/model.l3a", history_path[] = MEMORY_FOLDER "/model.l3a.history";
+static char *folder, *backbone, *base_model, *base_history, *pictures[PICTURES];
 static float features[PICTURES][WIDTH];
 
 /* ---- Faults ---- */
@@ -60,40 +63,39 @@ static void faulty_release(void *user, void *memory) {
 }
 
 static int faulty_open(const char *path, int flags, mode_t mode) {
-    return strikes(FILES) ? -1 : posix_files.open(path, flags, mode);
+    return strikes(FILES) ? -1 : memory_folder.open(path, flags, mode);
 }
 
 static ssize_t faulty_read(int file, void *bytes, size_t count, off_t offset) {
-    return strikes(FILES) ? -1 : posix_files.read(file, bytes, count, offset);
+    return strikes(FILES) ? -1 : memory_folder.read(file, bytes, count, offset);
 }
 
 static ssize_t faulty_write(int file, const void *bytes, size_t count, off_t offset) {
-    return strikes(FILES) ? -1 : posix_files.write(file, bytes, count, offset);
+    return strikes(FILES) ? -1 : memory_folder.write(file, bytes, count, offset);
 }
 
 static int faulty_truncate(int file, off_t bytes) {
-    return strikes(FILES) ? -1 : posix_files.truncate(file, bytes);
+    return strikes(FILES) ? -1 : memory_folder.truncate(file, bytes);
 }
 
-static int faulty_sync(int file) { /* which only takes time: no power fails here */
-    (void)file;
-    return strikes(FILES) ? -1 : 0;
+static int faulty_sync(int file) {
+    return strikes(FILES) ? -1 : memory_folder.sync(file);
 }
 
 static int faulty_rename(const char *from, const char *to) {
-    return strikes(FILES) ? -1 : posix_files.rename(from, to);
+    return strikes(FILES) ? -1 : memory_folder.rename(from, to);
 }
 
 static int faulty_remove(const char *path) {
-    return strikes(FILES) ? -1 : posix_files.remove(path);
+    return strikes(FILES) ? -1 : memory_folder.remove(path);
 }
 
 static int faulty_describe(const char *path, file_description *description) {
-    return strikes(FILES) ? -1 : posix_files.describe(path, description);
+    return strikes(FILES) ? -1 : memory_folder.describe(path, description);
 }
 
 static ssize_t faulty_random(void *bytes, size_t count, unsigned flags) {
-    return strikes(FILES) ? -1 : posix_files.random(bytes, count, flags);
+    return strikes(FILES) ? -1 : memory_folder.random(bytes, count, flags);
 }
 
 static int count_warnings(const l3a_event *event, void *user) {
@@ -109,7 +111,7 @@ static l3a_context *faulty_context(void) {
         .size = sizeof options, .threads = 1, .allocate = faulty_allocate, .release = faulty_release, .on_event = count_warnings};
     l3a_context *context = NULL;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
-    faulty_files = posix_files;
+    faulty_files = memory_folder;
     faulty_files.open = faulty_open;
     faulty_files.read = faulty_read;
     faulty_files.write = faulty_write;
@@ -328,13 +330,18 @@ enum { CALLS = sizeof calls / sizeof calls[0] };
 
 /* ---- The loop ---- */
 
+static void bring_file(const char *from, const char *to) {
+    size_t size;
+    char *bytes = read_bytes(from, &size);
+    memory_folder_put(to, bytes, size);
+    free(bytes);
+}
+
 static int make_inputs(void **state) {
     l3a_context *context = make_context(1);
     (void)state;
     folder = make_temporary_folder();
     backbone = path_in(folder, "backbone.safetensors");
-    model_path = path_in(folder, "model.l3a");
-    history_path = path_in(folder, "model.l3a.history");
     base_model = path_in(folder, "base.l3a");
     base_history = path_in(folder, "base.l3a.history");
     write_small_backbone(context, backbone, 1);
@@ -346,10 +353,11 @@ static int make_inputs(void **state) {
 }
 
 static int remove_inputs(void **state) {
-    char *const paths[] = {backbone, model_path, history_path, base_model, base_history};
+    char *const paths[] = {backbone, base_model, base_history};
     (void)state;
     free_paths(paths, sizeof paths / sizeof paths[0]);
     free_paths(pictures, PICTURES);
+    memory_folder_clear(true);
     remove_folder(folder);
     return 0;
 }
@@ -379,14 +387,17 @@ static void make_base(bool parts) {
     l3a_tagger_free(tagger);
     l3a_options_free(settings);
     l3a_context_free(context);
+    memory_folder_clear(true);
+    bring_file(base_model, model_path);
+    bring_file(base_history, history_path);
+    memory_folder_keep();
 }
 
 static l3a_tagger *open_prepared(l3a_context *context, size_t call, bool commit) {
     const l3a_tagger_options options = {.size = sizeof options, .backbone = backbone, .commit = commit};
     const l3a_history *history;
     l3a_tagger *tagger = NULL;
-    copy_file(base_model, model_path);
-    copy_file(base_history, history_path);
+    memory_folder_restore();
     assert_ok(context, l3a_tagger_open(context, model_path, &options, &tagger));
     assert_ok(context, l3a_tagger_history(tagger, &history));
     assert_ok(context, calls[call].prepare(tagger));

@@ -1385,8 +1385,8 @@ static void assert_expected(const struct entry *entry, const struct by_hand *mad
 
 static void review(l3a_context *context, const l3a_history *history, struct expected *found) {
     memset(found, 0xFF, sizeof *found);
-    assert_ok(context, l3a_history_foresee(history, &(const double){0.5}, 1, found->precision, found->recall, found->shown, found->judged,
-                                           found->confusions));
+    assert_ok(context, l3a_history_foresee(history, &(const double){0.5}, 1, found->precision, found->recall, found->shown,
+                                           found->judged, found->confusions));
 }
 
 static void what_to_expect(void **state) {
