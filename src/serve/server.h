@@ -228,7 +228,7 @@ struct worker {
     pthread_t thread;
     bool running;
     l3a_reader *reader;
-    l3a_context *context; /* for JSON, under the lock */
+    l3a_context *context; /* for thumbnails and sidecars, under the lock */
     pthread_mutex_t lock;
     float *inputs, *features; /* of a batch */
     double batched;           /* when it ended the last one */
