@@ -36,7 +36,7 @@ def plain_library(folder):
     code = [file for part in ("common", "base", "image") for file in sorted(glob.glob(f"{source}/src/{part}/*.c"))]
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "openblas", "libxxhash", "libjpeg", "libpng"],
                            capture_output=True, text=True, check=True).stdout.split()
-    subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-DL3A_PLAIN_KERNELS", "-O2", "-fPIC", "-shared",
+    subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-DL3A_EXPERIMENTAL", "-DL3A_PLAIN_KERNELS", "-O2", "-fPIC", "-shared",
                     "-w", f"-I{source}/include", f"-I{source}/src", "-o", path, *code, *flags, "-lgomp", "-lpthread", "-lm"],
                    check=True)
     return Library(path)

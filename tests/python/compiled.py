@@ -64,7 +64,8 @@ class Interface:
     def __init__(self, source, library):
         listed = subprocess.run(["nm", "-D", "-P", "--defined-only", library], check=True, capture_output=True, text=True).stdout
         names = sorted(line.split()[0].split("@")[0] for line in listed.splitlines())
-        program = "#define L3A_EXPERIMENTAL\n" + "".join(f"#include <l3a/{path.name}>\n" for path in sorted(Path(source, "include/l3a").glob("*.h")))
+        headers = sorted(Path(source, "include/l3a").glob("*.h"))
+        program = "#define L3A_EXPERIMENTAL\n" + "".join(f"#include <l3a/{path.name}>\n" for path in headers)
         program += "enum probe { probe_version = L3A_VERSION_NUMBER };\n"
         program += "".join(f"__typeof__(&{name}) function_{name};\n" for name in names)
         with tempfile.TemporaryDirectory() as folder:

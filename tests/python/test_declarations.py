@@ -136,7 +136,8 @@ class Declarations(unittest.TestCase):
         cls.interface = compiled.Interface(support.SOURCE, support.BUILD / "libl3a.so")
 
     def test_are_those_of_the_header(self):
-        self.assertEqual(COMMITTED, make_python.declarations(make_python.header.read(support.SOURCE)), "run /usr/bin/python3 tools/make_python.py")
+        made = make_python.declarations(make_python.header.read(support.SOURCE))
+        self.assertEqual(COMMITTED, made, "run /usr/bin/python3 tools/make_python.py")
 
     def test_settings_are_those_of_the_library(self):
         committed = (support.SOURCE / "python/l3a/_settings.py").read_text()
