@@ -11,7 +11,7 @@ mkdir pictures
 {
   echo path,labels
   n=0
-  for picture in $(ls "$pictures" | head -40); do
+  for picture in $(ls "$pictures" | head -33); do
     cp "$pictures/$picture" pictures/
     n=$((n + 1))
     echo "pictures/$picture,$([ $((n % 2)) = 0 ] && echo even || echo odd);$([ $((n % 3)) = 0 ] && echo three)"
