@@ -597,6 +597,24 @@ static void what_it_was_without_a_history(void **state) {
     l3a_context_free(context);
 }
 
+/* There is no file to load it from; what it was taught stays. */
+static void a_tagger_that_was_never_saved_cannot_be_reloaded(void **state) {
+    const l3a_lesson_options plain = {0};
+    l3a_context *context = make_context(1);
+    l3a_tagger *tagger = new_tagger(context);
+    l3a_teach_report report;
+    (void)state;
+    assert_ok(context, teach_again(tagger, pictures[0], "cat", "", plain, &report));
+    assert_fails(context, l3a_tagger_reload(tagger), L3A_ERROR_NOT_FOUND, model_path);
+    assert_int_equal(l3a_model_class_count(l3a_tagger_model(tagger)), 1);
+    assert_ok(context, teach_again(tagger, pictures[1], "dog", "", plain, &report));
+    assert_ok(context, l3a_tagger_save(tagger));
+    assert_ok(context, l3a_tagger_reload(tagger));
+    assert_int_equal(l3a_model_class_count(l3a_tagger_model(tagger)), 2);
+    l3a_tagger_free(tagger);
+    l3a_context_free(context);
+}
+
 static void a_correction_equals_the_right_lesson(void **state) {
     const l3a_lesson_options instead = {.instead = 1};
     l3a_context *context = make_context(1);
@@ -710,6 +728,7 @@ int main(void) {
         TEST(two_copies_in_one_lesson),
         TEST(a_picture_that_was_edited),
         TEST(what_it_was_without_a_history),
+        TEST(a_tagger_that_was_never_saved_cannot_be_reloaded),
         TEST(a_correction_equals_the_right_lesson),
         TEST(readers_see_what_was_taught),
         TEST(models_that_cannot_be_made),
