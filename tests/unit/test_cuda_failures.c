@@ -28,18 +28,39 @@ struct work {
     const char *what;
     size_t width, rows;
     const char *names[3], *values[3];
+    bool lessons; /* instead of phases */
 };
 
 static const struct work works[] = {
-    {"sums", WIDTH, ROWS, {"dim"}, {"16"}},
-    {"sums in double precision", WIDTH, ROWS, {"dim", "precision"}, {"16", "double"}},
-    {"split products", WIDE, ROWS, {"dim"}, {"16"}},
-    {"the recursion", WIDTH, ROWS, {"dim", "solver"}, {"16", "recursive"}},
-    {"phases apart", WIDTH, ROWS, {"dim", "alpha", "pseudo"}, {"16", "0.3", "off"}},
-    {"roots", WIDTH, 3, {"dim", "alpha", "pseudo"}, {"16", "0.3", "off"}},
+    {"sums", WIDTH, ROWS, {"dim"}, {"16"}, false},
+    {"sums in double precision", WIDTH, ROWS, {"dim", "precision"}, {"16", "double"}, false},
+    {"split products", WIDE, ROWS, {"dim"}, {"16"}, false},
+    {"the recursion", WIDTH, ROWS, {"dim", "solver"}, {"16", "recursive"}, false},
+    {"phases apart", WIDTH, ROWS, {"dim", "alpha", "pseudo"}, {"16", "0.3", "off"}, false},
+    {"roots", WIDTH, 3, {"dim", "alpha", "pseudo"}, {"16", "0.3", "off"}, true},
+    {"roots that become triangles", WIDTH, 6, {"dim", "alpha", "pseudo"}, {"16", "0.3", "off"}, true},
 };
 
 enum { WORKS = sizeof works / sizeof works[0] };
+
+static l3a_status learn_phase(l3a_model *model, const char *const *names, const float *z, const int8_t *labels, size_t rows) {
+    l3a_status status = l3a_phase_begin(model, names, CLASSES);
+    status = status == L3A_OK ? l3a_phase_count(model, labels, rows) : status;
+    status = status == L3A_OK ? l3a_phase_learn(model, z, labels, rows) : status;
+    return status == L3A_OK ? l3a_phase_end(model) : status;
+}
+
+/* The same rows twice: the second time they join those that are there. */
+static l3a_status teach(l3a_context *context, l3a_model *model, const char *const *names, const float *z, const int8_t *labels,
+                        size_t rows) {
+    l3a_teach_report report = {.size = sizeof report};
+    l3a_features *table = NULL;
+    l3a_status status = l3a_features_wrap(context, z, labels, rows, 1, WIDTH, names, CLASSES, &table);
+    status = status == L3A_OK ? l3a_model_teach(model, table, &report) : status;
+    status = status == L3A_OK ? l3a_model_teach(model, table, &report) : status;
+    l3a_features_free(table);
+    return status;
+}
 
 static l3a_status learn(l3a_context *context, const struct work *work, const l3a_options *options, l3a_model **model) {
     static float z[ROWS * WIDE], scores[ROWS * CLASSES * PHASES];
@@ -48,15 +69,13 @@ static l3a_status learn(l3a_context *context, const struct work *work, const l3a
     l3a_status status = l3a_model_create(context, work->width, options, model);
     random_table(5, work->rows, work->width, CLASSES, 2, z, labels);
     for (size_t t = 0; status == L3A_OK && t < PHASES; t++) {
-        status = l3a_phase_begin(*model, names[t], CLASSES);
-        status = status == L3A_OK ? l3a_phase_count(*model, labels, work->rows) : status;
-        status = status == L3A_OK ? l3a_phase_learn(*model, z, labels, work->rows) : status;
-        status = status == L3A_OK ? l3a_phase_end(*model) : status;
+        status = work->lessons ? teach(context, *model, names[t], z, labels, work->rows)
+                               : learn_phase(*model, names[t], z, labels, work->rows);
     }
     return status == L3A_OK ? l3a_model_score(*model, z, work->rows, scores) : status;
 }
 
-/* Opens the device, learns two phases and scores. `text` is that of the error; without a context there is none. */
+/* Opens the device, learns and scores. `text` is that of the error; without a context there is none. */
 static l3a_status attempt(const struct work *work, char *text) {
     const l3a_context_options options = {.size = sizeof options, .threads = 1, .device = "cuda"};
     l3a_context *context = NULL;
