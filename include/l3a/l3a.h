@@ -75,8 +75,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.10.0"
-#define L3A_VERSION_NUMBER 1000 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.11.0"
+#define L3A_VERSION_NUMBER 1100 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
