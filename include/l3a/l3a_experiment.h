@@ -33,6 +33,41 @@ L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
  * allows it. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
 
+/* What a method keeps between phases, so that a job that was stopped resumes after its last phase: named arrays, which a run writes
+ * to its folder after each phase and hands back when it is resumed. Since 0.11. */
+typedef struct l3a_state l3a_state;
+
+typedef enum l3a_number {
+    L3A_NUMBER_FLOAT32 = 0,
+    L3A_NUMBER_FLOAT64 = 1,
+    L3A_NUMBER_INT8 = 2,
+    L3A_NUMBER_UINT8 = 3,
+    L3A_NUMBER_INT64 = 4
+} l3a_number;
+
+/* An array of a state. Since 0.11. */
+typedef struct l3a_state_array {
+    const char *name;
+    l3a_number type;
+    size_t rank;       /* dimensions; 0: a single number */
+    uint64_t shape[8]; /* their extents; those past the rank are 0 */
+    const void *data;  /* row by row */
+} l3a_state_array;
+
+/* Adds an array to a state that is being saved. The name is copied: 1 to 100 printable ASCII characters other than space, quotes
+ * and backslash; a name that is there already is L3A_ERROR_ARGUMENT. So is a rank above 8. shape may be NULL if the rank is 0, and
+ * data if an extent is 0. The numbers are not copied: they are written to the file after the function that saves the method has
+ * returned, and must stay as they are until another function of the method is called, or l3a_experiment_run() returns. Since
+ * 0.11. */
+L3A_PUBLIC l3a_status l3a_state_put(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank,
+                                    const void *data);
+/* Finds an array. *data belongs to the state; shape has room for `rank` numbers, and may be NULL if it is 0. If there is no array
+ * of that name, type and rank, this is L3A_ERROR_FORMAT. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_state_get(const l3a_state *state, const char *name, l3a_number type, size_t rank, uint64_t *shape,
+                                    const void **data);
+/* The arrays in the order in which they were put; NULL past the last. Valid until the next l3a_state_put(). Since 0.11. */
+L3A_PUBLIC const l3a_state_array *l3a_state_at(const l3a_state *state, size_t index);
+
 /* ---- Experiments ----------------------------------------------------------------------------------------------------
  * An experiment takes every method, with every combination of the values given for some settings, and every seed through every
  * phase of a protocol, and through every class order if there are several. A method with settings is a point. The results go to a

@@ -72,6 +72,15 @@ class Pool(IntEnum):
     CLS_MEAN = 3
 
 
+class Number(IntEnum):
+    """l3a_number"""
+    FLOAT32 = 0
+    FLOAT64 = 1
+    INT8 = 2
+    UINT8 = 3
+    INT64 = 4
+
+
 class l3a_event(Structure):
     _fields_ = [
         ("kind", c_int),
@@ -427,6 +436,16 @@ class l3a_method_info(Structure):
         ("source", c_char_p),
         ("stores", c_char_p),
         ("runs", c_int),
+    ]
+
+
+class l3a_state_array(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("type", c_int),
+        ("rank", c_size_t),
+        ("shape", c_uint64 * 8),
+        ("data", c_void_p),
     ]
 
 
@@ -794,6 +813,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
     "l3a_method_options": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_state_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
+    "l3a_state_get": (c_int, [c_void_p, c_char_p, c_int, c_size_t, c_void_p, c_void_p]),
+    "l3a_state_at": (POINTER(l3a_state_array), [c_void_p, c_size_t]),
     "l3a_experiment_create": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_experiment_plan": (c_int, [c_void_p, c_void_p]),
     "l3a_experiment_phase": (c_int, [c_void_p, c_size_t, c_void_p]),
