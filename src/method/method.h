@@ -36,8 +36,12 @@ struct learner {
     /* The score above which each class learned so far counts as predicted. */
     void (*thresholds)(const void *state, double *thresholds);
     void (*free)(void *state);
-    /* The state is an l3a_model, which is saved after each phase so that a stopped job can resume; other jobs start again. */
-    bool is_model;
+    /* What the learner keeps between phases, so that a stopped job can resume. `load` gets a state that `create` has just made, and
+     * checks what it reads. Arrays that `save` has put must stay as they are until another function of the learner is called, which
+     * is after they were written. NULL: the state is an l3a_model, which is saved as one; otherwise the job starts again. */
+    l3a_status (*save)(void *state, l3a_state *into);
+    l3a_status (*load)(void *state, const l3a_state *from);
+    bool is_model; /* the state is an l3a_model */
     /* The settings that its results depend on, as "|dim|gamma|"; NULL: those of a model. */
     const char *settings;
     const char *layer_settings; /* those that it also depends on if head-input is layer; NULL: none */

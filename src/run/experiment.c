@@ -385,12 +385,12 @@ static l3a_status run_team(l3a_experiment *experiment, const struct team *team, 
     struct job job;
     for (size_t i = 0; status == L3A_OK && i < experiment->order_count * options->seed_count; i++) {
         job = (struct job){.team = team,
-                          .method = method,
-                          .order = &experiment->orders[i / options->seed_count],
-                          .seed = options->seeds[i % options->seed_count],
-                          .phases = phases_of(experiment, method),
-                          .first = first && i == 0,
-                          .first_of_team = i == 0};
+                           .method = method,
+                           .order = &experiment->orders[i / options->seed_count],
+                           .seed = options->seeds[i % options->seed_count],
+                           .phases = phases_of(experiment, method),
+                           .first = first && i == 0,
+                           .first_of_team = i == 0};
         status = run_job(experiment, &job);
     }
     if (status == L3A_ERROR_METHOD && !divides_rows(context)) {

@@ -55,8 +55,8 @@ struct l3a_experiment {
     size_t point_count;
     struct team *teams;
     size_t team_count;
-    l3a_method *callbacks;           /* of the program's own methods … */
-    struct method *own_methods;      /* … and what they make */
+    l3a_method *callbacks;      /* of the program's own methods … */
+    struct method *own_methods; /* … and what they make */
     size_t own_count;
     text_list failures;              /* of these */
     struct tables tables;            /* of a grid's own folder */
