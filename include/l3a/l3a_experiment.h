@@ -80,6 +80,7 @@ typedef struct l3a_method_phase {
 /* The callbacks of a method of the program's own. They return 0, or something else to say that they failed. Features are
  * [images x rows x width]; labels are [images x new classes]: 1 present, 0 absent, -1 unknown. What an image shows of older or
  * later classes, the method must not know. */
+/* If it fails, there is no learner. */
 typedef int l3a_method_create(void *user, uint64_t seed, size_t width, void **learner);
 /* Hands out memory for the features of all images of a phase, which stays the program's. */
 typedef int l3a_method_room(void *learner, const l3a_method_phase *phase, float **features);
@@ -103,24 +104,25 @@ typedef void l3a_method_explain(void *user, char *text, size_t capacity);
  * other methods go on. Of several processes, each learns everything and scores its part of the test images; there, a failure ends
  * the experiment. */
 typedef struct l3a_method {
-    size_t size;               /* sizeof the struct */
-    const char *name;          /* in tables; no other method has it: up to 64 letters, digits, "+", "-", "_" and "." */
-    const char *parameters;    /* all that the results depend on, as a text; NULL: nothing. To be resumed, an experiment */
-                               /* needs methods with the same names and parameters */
+    size_t size;      /* sizeof the struct */
+    const char *name; /* in tables; no other method has it: up to 64 letters, digits, "+", "-", "_" and "." */
+    /* All that the results depend on, as a text; NULL: nothing. An experiment can be resumed only with methods of the same names
+     * and parameters. */
+    const char *parameters;
     int at_once;               /* 1: learns all classes in a single phase, with all labels: a bound, as joint is */
     void *user;                /* for `create` and `explain` */
     l3a_method_create *create; /* makes a learner */
     l3a_method_learn *learn;   /* learns a phase, with all its images in memory */
-    l3a_method_learn
-        *learn_block;        /* instead of `learn`: gets some images at a time, no more rows than the setting `block` says … */
-                             /* … and at the end of the phase none */
-    l3a_method_score *score; /* scores images */
+    /* Instead of `learn`: gets some images at a time, with no more rows than the setting block, and at the end of the phase none.
+     */
+    l3a_method_learn *learn_block;
+    l3a_method_score *score;           /* scores images */
     l3a_method_thresholds *thresholds; /* called after each phase; NULL: the setting theta, as if scores were log odds */
     l3a_method_save *save;             /* what a learner keeps between phases … */
-    l3a_method_load *load;       /* … for one that has just been made; NULL, both: if interrupted, the method starts again */
-    l3a_method_free *free;       /* NULL: there is nothing to free */
-    l3a_method_explain *explain; /* NULL: no reasons are known */
-    l3a_method_room *room;       /* where `learn` wants its features; NULL: in memory that is gone when it returns */
+    l3a_method_load *load;             /* … for one that was just made; NULL, both: once interrupted, the method starts again */
+    l3a_method_free *free;             /* NULL: there is nothing to free */
+    l3a_method_explain *explain;       /* NULL: no reasons are known */
+    l3a_method_room *room;             /* where `learn` wants its features; NULL: in memory that is gone when it returns */
 } l3a_method;
 
 /* ---- Experiments ----------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     own->method = method->own;
     own->settings = *settings;
     if (own->method->create(own->method->user, settings->model.seed, width, &own->learner)) {
+        own->learner = NULL; /* there is none to free */
         status = callback_failed(own, "create");
         goto done;
     }
