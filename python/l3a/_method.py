@@ -154,14 +154,14 @@ class OwnMethod:
                               array.ctypes.data)
 
     def _load(self, learner: int, state: int) -> None:
-        own, arrays = self._learners[learner], {}
+        arrays: Dict[str, Any] = {}
         while True:
             found = library.l3a_state_at(state, len(arrays))
             if not found:
                 break
             array = found.contents
             arrays[decode(array.name)] = _array(array.data, tuple(array.shape[:array.rank]), _NAMES[Number(array.type)]).copy()
-        own.method.load(arrays)
+        self._learners[learner].method.load(arrays)
 
 
 def _check_shape(what: str, made: Any, wanted: Tuple[int, ...]) -> None:

@@ -308,7 +308,7 @@ static void test_status_names(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(l3a_status_name((l3a_status)i), names[i]);
     }
-    assert_string_equal(l3a_status_name((l3a_status)19), "unknown status");
+    assert_string_equal(l3a_status_name((l3a_status)20), "unknown status");
     assert_string_equal(l3a_version(), L3A_VERSION);
 }
 
