@@ -105,8 +105,9 @@ def declarations(text):
             lines += structure(types, name, body)
     lines += ["", ""]
     for name, returned, parameters in callbacks(text):
-        made = [f"POINTER({p.split()[1]})" if p.startswith("const l3a_event") else types.of(p) for p in parameters]
-        lines.append(f"{name} = CFUNCTYPE({', '.join([types.of(returned)] + made)})")
+        made = [f"POINTER({p.split()[1]})" if p.startswith("const l3a_event") else
+                "c_void_p" if p == "char *" else types.of(p) for p in parameters]  # ctypes would copy a text
+        lines.append(f"{name} = CFUNCTYPE({', '.join(['None' if returned == 'void' else types.of(returned)] + made)})")
     for name, body in types.structs.items():
         if name != "l3a_event":
             lines += structure(types, name, body)

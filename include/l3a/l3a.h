@@ -105,7 +105,8 @@ typedef enum l3a_status {
     L3A_ERROR_CANCELLED = 15, /* the event callback asked to stop */
     L3A_ERROR_EXISTS = 16,    /* would overwrite something */
     L3A_ERROR_DEVICE = 17,    /* a GPU cannot be used, or failed; since 0.5 */
-    L3A_ERROR_FULL = 18       /* no room: a disk or a quota is full, or a file would exceed its limit; since 0.9, before: _IO */
+    L3A_ERROR_FULL = 18,      /* no room: a disk or a quota is full, or a file would exceed its limit; since 0.9, before: _IO */
+    L3A_ERROR_METHOD = 19     /* a callback of a method of the program's own failed; since 0.11 */
 } l3a_status;
 
 /* "L3A_ERROR_IO" and so on; never NULL. */

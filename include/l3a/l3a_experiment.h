@@ -33,6 +33,98 @@ L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
  * allows it. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
 
+/* What a method keeps between phases, so that a job that was stopped resumes after its last phase: named arrays, which a run writes
+ * to its folder after each phase and hands back when it is resumed. Since 0.11. */
+typedef struct l3a_state l3a_state;
+
+typedef enum l3a_number {
+    L3A_NUMBER_FLOAT32 = 0,
+    L3A_NUMBER_FLOAT64 = 1,
+    L3A_NUMBER_INT8 = 2,
+    L3A_NUMBER_UINT8 = 3,
+    L3A_NUMBER_INT64 = 4
+} l3a_number;
+
+/* An array of a state. Since 0.11. */
+typedef struct l3a_state_array {
+    const char *name;
+    l3a_number type;
+    size_t rank;       /* dimensions; 0: a single number */
+    uint64_t shape[8]; /* their extents; those past the rank are 0 */
+    const void *data;  /* row by row */
+} l3a_state_array;
+
+/* Adds an array to a state that is being saved. The name is copied: 1 to 100 printable ASCII characters other than space, quotes
+ * and backslash; a name that is there already is L3A_ERROR_ARGUMENT. So is a rank above 8. shape may be NULL if the rank is 0, and
+ * data if an extent is 0. The numbers are not copied: they are written to the file after the function that saves the method has
+ * returned, and must stay as they are until another function of the method is called, or l3a_experiment_run() returns. Since
+ * 0.11. */
+L3A_PUBLIC l3a_status l3a_state_put(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank,
+                                    const void *data);
+/* Finds an array. *data belongs to the state; shape has room for `rank` numbers, and may be NULL if it is 0. If there is no array
+ * of that name, type and rank, this is L3A_ERROR_FORMAT. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_state_get(const l3a_state *state, const char *name, l3a_number type, size_t rank, uint64_t *shape,
+                                    const void **data);
+/* The arrays in the order in which they were put; NULL past the last. Valid until the next l3a_state_put(). Since 0.11. */
+L3A_PUBLIC const l3a_state_array *l3a_state_at(const l3a_state *state, size_t index);
+/* A phase, as a method of the program's own sees it. The struct and what it points to are valid only during the callback. */
+typedef struct l3a_method_phase {
+    size_t size;                /* sizeof the struct */
+    const char *const *classes; /* the names of the classes learned after this phase: `last` of them */
+    size_t first, last;         /* the classes that are new: [first, last) */
+    size_t phase, phases;       /* the number of this phase, from 1, and of all */
+    uint64_t images;            /* that this phase has in all: those that show a new class */
+    size_t rows, width;         /* of the features of an image: 1 row, or with views 1 + their number */
+} l3a_method_phase;
+
+/* The callbacks of a method of the program's own. They return 0, or something else to say that they failed. Features are
+ * [images x rows x width]; labels are [images x new classes]: 1 present, 0 absent, -1 unknown. What an image shows of older or
+ * later classes, the method must not know. */
+/* If it fails, there is no learner. */
+typedef int l3a_method_create(void *user, uint64_t seed, size_t width, void **learner);
+/* Hands out memory for the features of all images of a phase, which stays the program's. */
+typedef int l3a_method_room(void *learner, const l3a_method_phase *phase, float **features);
+typedef int l3a_method_learn(void *learner, const l3a_method_phase *phase, const float *features, const int8_t *labels,
+                             size_t images);
+/* Fills in [images x classes learned so far]: higher means more likely present. */
+typedef int l3a_method_score(void *learner, const float *features, size_t images, float *scores);
+/* Fills in the score above which each class learned so far counts as predicted. */
+typedef int l3a_method_thresholds(void *learner, double *thresholds);
+typedef int l3a_method_save(void *learner, l3a_state *into);
+typedef int l3a_method_load(void *learner, const l3a_state *from);
+typedef void l3a_method_free(void *learner);
+/* Writes why the last callback has failed. */
+typedef void l3a_method_explain(void *user, char *text, size_t capacity);
+
+/* A method of the program's own, which goes through the same phases and measurements as the others. Since 0.11.
+ *
+ * For every seed and class order, `create` makes a learner, which learns the phases in turn. After each phase it scores the test
+ * images, in blocks. The callbacks are called one at a time, by the thread that runs the experiment. If one fails, or a score or a
+ * threshold is NaN, this method ends: its results up to there stay, l3a_experiment_failure() tells in which phase and why, and the
+ * other methods go on. Of several processes, each learns everything and scores its part of the test images; there, a failure ends
+ * the experiment. */
+typedef struct l3a_method {
+    size_t size;      /* sizeof the struct */
+    const char *name; /* in tables; no other method has it: up to 64 letters, digits, "+", "-", "_" and "." */
+    /* All that the results depend on, as a text; NULL: nothing. An experiment can be resumed only with methods of the same names
+     * and parameters. */
+    const char *parameters;
+    int at_once;               /* 1: learns all classes in a single phase, with all labels: a bound, as joint is */
+    void *user;                /* for `create` and `explain` */
+    l3a_method_create *create; /* makes a learner */
+    l3a_method_learn *learn;   /* learns a phase, with all its images in memory */
+    /* Instead of `learn`: gets some images at a time, with no more rows than the setting block, and at the end of the phase none.
+     */
+    l3a_method_learn *learn_block;
+    l3a_method_score *score;           /* scores images */
+    l3a_method_thresholds *thresholds; /* called after each phase; NULL: the setting theta, as if scores were log odds */
+    l3a_method_save *save;             /* what a learner keeps between phases … */
+    l3a_method_load *load;             /* … for one that was just made; NULL, both: once interrupted, the method starts again */
+    l3a_method_free *free;             /* NULL: there is nothing to free */
+    l3a_method_explain *explain;       /* NULL: no reasons are known */
+    l3a_method_room *room;             /* where `learn` wants its features; NULL: in memory that is gone when it returns */
+} l3a_method;
+
 /* ---- Experiments ----------------------------------------------------------------------------------------------------
  * An experiment takes every method, with every combination of the values given for some settings, and every seed through every
  * phase of a protocol, and through every class order if there are several. A method with settings is a point. The results go to a
@@ -76,6 +168,10 @@ typedef struct l3a_experiment_options {
     /* Several class orders, each as in l3a_class_order(), instead of class_order. Since 0.7. */
     const char *const *class_orders;
     size_t class_order_count; /* 0: only class_order */
+    /* Methods of the program's own; `methods` says where in the tables they are, among the others. Copied, but not what they point
+     * to. Since 0.11. */
+    const l3a_method *const *own_methods;
+    size_t own_method_count;
 } l3a_experiment_options;
 
 /* What an experiment would do. */
@@ -110,8 +206,12 @@ L3A_PUBLIC l3a_status l3a_experiment_create(l3a_context *context, const l3a_expe
 L3A_PUBLIC l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan);
 /* Describes phase number `index`, from 0; with several class orders, that of the first. */
 L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase);
-/* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. */
+/* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. If a method of the
+ * program's own fails, the others go on, and the call succeeds if there are others: see l3a_experiment_failure(). */
 L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
+/* What became of a method of the program's own that has failed, with its name, phase and reason; NULL past the last failure. It
+ * belongs to the experiment. Since 0.11. */
+L3A_PUBLIC const char *l3a_experiment_failure(const l3a_experiment *experiment, size_t index);
 L3A_PUBLIC void l3a_experiment_free(l3a_experiment *experiment);
 
 /* The points, in the order of the methods; the values of the last axis vary fastest. */

@@ -28,6 +28,7 @@ class Status(IntEnum):
     ERROR_EXISTS = 16
     ERROR_DEVICE = 17
     ERROR_FULL = 18
+    ERROR_METHOD = 19
 
 
 class EventKind(IntEnum):
@@ -72,6 +73,15 @@ class Pool(IntEnum):
     CLS_MEAN = 3
 
 
+class Number(IntEnum):
+    """l3a_number"""
+    FLOAT32 = 0
+    FLOAT64 = 1
+    INT8 = 2
+    UINT8 = 3
+    INT64 = 4
+
+
 class l3a_event(Structure):
     _fields_ = [
         ("kind", c_int),
@@ -87,6 +97,15 @@ l3a_event_callback = CFUNCTYPE(c_int, POINTER(l3a_event), c_void_p)
 l3a_sum_callback = CFUNCTYPE(c_int, c_void_p, c_size_t, c_int, c_void_p)
 l3a_tags_callback = CFUNCTYPE(c_int, c_size_t, c_int, c_void_p, c_void_p)
 l3a_taught_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_void_p)
+l3a_method_create = CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)
+l3a_method_room = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
+l3a_method_learn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t)
+l3a_method_score = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
+l3a_method_thresholds = CFUNCTYPE(c_int, c_void_p, c_void_p)
+l3a_method_save = CFUNCTYPE(c_int, c_void_p, c_void_p)
+l3a_method_load = CFUNCTYPE(c_int, c_void_p, c_void_p)
+l3a_method_free = CFUNCTYPE(None, c_void_p)
+l3a_method_explain = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 
 
 class l3a_context_options(Structure):
@@ -430,6 +449,50 @@ class l3a_method_info(Structure):
     ]
 
 
+class l3a_state_array(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("type", c_int),
+        ("rank", c_size_t),
+        ("shape", c_uint64 * 8),
+        ("data", c_void_p),
+    ]
+
+
+class l3a_method_phase(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("classes", c_void_p),
+        ("first", c_size_t),
+        ("last", c_size_t),
+        ("phase", c_size_t),
+        ("phases", c_size_t),
+        ("images", c_uint64),
+        ("rows", c_size_t),
+        ("width", c_size_t),
+    ]
+
+
+class l3a_method(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("parameters", c_char_p),
+        ("at_once", c_int),
+        ("user", c_void_p),
+        ("create", l3a_method_create),
+        ("learn", l3a_method_learn),
+        ("learn_block", l3a_method_learn),
+        ("score", l3a_method_score),
+        ("thresholds", l3a_method_thresholds),
+        ("save", l3a_method_save),
+        ("load", l3a_method_load),
+        ("free", l3a_method_free),
+        ("explain", l3a_method_explain),
+        ("room", l3a_method_room),
+    ]
+
+
 class l3a_axis(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -461,6 +524,8 @@ class l3a_experiment_options(Structure):
         ("pictures", c_char_p),
         ("class_orders", c_void_p),
         ("class_order_count", c_size_t),
+        ("own_methods", c_void_p),
+        ("own_method_count", c_size_t),
     ]
 
 
@@ -794,10 +859,14 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
     "l3a_method_options": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_state_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
+    "l3a_state_get": (c_int, [c_void_p, c_char_p, c_int, c_size_t, c_void_p, c_void_p]),
+    "l3a_state_at": (POINTER(l3a_state_array), [c_void_p, c_size_t]),
     "l3a_experiment_create": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_experiment_plan": (c_int, [c_void_p, c_void_p]),
     "l3a_experiment_phase": (c_int, [c_void_p, c_size_t, c_void_p]),
     "l3a_experiment_run": (c_int, [c_void_p]),
+    "l3a_experiment_failure": (c_char_p, [c_void_p, c_size_t]),
     "l3a_experiment_free": (None, [c_void_p]),
     "l3a_experiment_points": (c_size_t, [c_void_p]),
     "l3a_experiment_method": (c_char_p, [c_void_p, c_size_t]),

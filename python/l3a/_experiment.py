@@ -17,10 +17,11 @@ from ._progress import Bar, Progress
 from ._run import Run, Sweep
 
 Names = Union[str, Sequence[str]]
+Methods = Union[str, Sequence[Any], Any]  # names, and objects that are methods
 log = logging.getLogger("l3a")
 
 
-def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Names = "l3a", seeds: Union[int, Sequence[int]] = 2025, *,
+def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Methods = "l3a", seeds: Union[int, Sequence[int]] = 2025, *,
         out: Any = None, resume: bool = False, class_order: Names = "lexicographic", classes: Optional[Sequence[Any]] = None,
         pictures: Optional[str] = None, threads: int = 0, memory_limit: int = 0, device: Optional[str] = None,
         progress: Progress = True, **settings: Any) -> Run:
@@ -35,7 +36,8 @@ def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Names = "l3a",
         class per row.
     protocol : "B<b>-C<c>"
         b classes in the first phase (c if b is 0), then c per phase.
-    methods : names of methods, as a list or with commas between them; "all": every method that runs on frozen features
+    methods : names of methods, as a list or with commas between them; "all": every method that runs on frozen features. An object
+        with ``learn(features, labels, classes)`` and ``scores(features)`` is a method of your own: see docs/your-own-method.md
     seeds : seeds of the random layer; with several, means and standard deviations are reported
     out : folder for the results; None: a temporary one, which is removed with the run that is returned
     resume : continue what is in the folder; otherwise results in it are an error
@@ -65,10 +67,10 @@ def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Names = "l3a",
                        memory_limit, device, progress)
     request.set(settings)
     folder = request.execute()
-    return Run(folder, request.kept)
+    return Run(folder, request.kept, request.failures)
 
 
-def sweep(train: Any, test: Any, protocol: str = "B0-C10", methods: Optional[Names] = None,
+def sweep(train: Any, test: Any, protocol: str = "B0-C10", methods: Optional[Methods] = None,
           seeds: Union[None, int, Sequence[int]] = None, *, preset: Optional[str] = None, out: Any = None, resume: bool = False,
           class_order: Names = "lexicographic", classes: Optional[Sequence[Any]] = None, threads: int = 0, memory_limit: int = 0,
           device: Optional[str] = None, progress: Progress = True, **settings: Any) -> Sweep:
@@ -82,7 +84,7 @@ def sweep(train: Any, test: Any, protocol: str = "B0-C10", methods: Optional[Nam
         request.take_preset(preset, methods is None, seeds is None, settings)
     request.set(settings)
     folder = request.execute()
-    return Sweep(folder, request.kept)
+    return Sweep(folder, request.kept, request.failures)
 
 
 def setting_name(name: str) -> str:
@@ -92,6 +94,20 @@ def setting_name(name: str) -> str:
 def _texts(given: Any) -> List[str]:
     """A list, or a text with commas."""
     return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else [str(part) for part in given]
+
+
+def _methods(given: Any) -> Tuple[List[str], List[Any]]:
+    """The names of methods, and the objects among them.
+
+    >>> _methods("l3a, joint"), _methods(["l3a"])
+    ((['l3a', 'joint'], []), (['l3a'], []))
+    """
+    listed = _texts(given) if isinstance(given, str) else list(given) if isinstance(given, (list, tuple)) else [given]
+    objects = [each for each in listed if not isinstance(each, str)]
+    if not objects:
+        return listed, []
+    from ._method import method_name
+    return [each if isinstance(each, str) else method_name(each) for each in listed], objects
 
 
 def _whole_numbers(given: Any) -> List[int]:
@@ -184,13 +200,14 @@ class _Temporary:
 class _Request:
     """What run and sweep ask of the library, and the memory that it points to."""
 
-    def __init__(self, kind: str, train: Any, test: Any, protocol: str, methods: Names, seeds: Any, out: Any, resume: bool,
+    def __init__(self, kind: str, train: Any, test: Any, protocol: str, methods: Methods, seeds: Any, out: Any, resume: bool,
                  class_order: Names, classes: Optional[Sequence[Any]], pictures: Optional[str], threads: int, memory_limit: int,
                  device: Optional[str], progress: Progress) -> None:
         if resume and out is None:
             raise make_error(Status.ERROR_ARGUMENT, f"a {kind} without a folder cannot be resumed", "give the folder as out")
         self.kind, self.out, self.resume, self.protocol = kind, out, resume, protocol
-        self.methods, self.seeds = _texts(methods), _whole_numbers(seeds)
+        self.methods, objects = _methods(methods)
+        self.seeds = _whole_numbers(seeds)
         self.orders = _texts(class_order)
         self.pictures, self.device, self.threads = pictures, device, threads
         self.progress, self.bar = progress, Bar(kind) if progress is True else None
@@ -200,6 +217,11 @@ class _Request:
         self.data, self.names = (train, test), classes
         self.context = Context(threads=threads, memory_limit=memory_limit, device=device, on_event=self._on_event)
         self.settings = self.context.make("l3a_options_free", "l3a_options_create")
+        self.own: List[Any] = []
+        self.failures: Dict[str, BaseException] = {}
+        if objects:
+            from ._method import OwnMethod
+            self.own = [OwnMethod(each, self.context) for each in objects]
 
     def _on_event(self, event: Event) -> Any:
         if event.kind in (EventKind.RESULT, EventKind.NOTE):
@@ -250,7 +272,7 @@ class _Request:
 
     def _command(self, folder: str, train: _Opened, test: _Opened) -> Tuple[Optional[bytes], Optional[bytes]]:
         """The command that does the same, and where it does; nothing if some data is only in memory."""
-        if self.kept is not None or train.words is None or test.words is None:
+        if self.kept is not None or self.own or train.words is None or test.words is None:
             return None, None
         words = ["l3a", self.kind, *train.words, *test.words, "--protocol", self.protocol, "--method", ",".join(self.methods)]
         words += ["--seed", ",".join(map(str, self.seeds))]
@@ -276,12 +298,21 @@ class _Request:
             axes=ctypes.cast(axes, ctypes.c_void_p), axis_count=len(self.axes), grid=int(self.kind == "sweep"),
             folder=path_bytes(folder), resume=int(self.resume), command=command, directory=directory,
             pictures=None if self.pictures is None else encode(self.pictures))
+        own = (ctypes.c_void_p * max(len(self.own), 1))(*(ctypes.addressof(each.table) for each in self.own))
+        options.own_methods, options.own_method_count = ctypes.cast(own, ctypes.c_void_p), len(self.own)
         orders = text_array(map(encode, self.orders))
         if len(self.orders) == 1:
             options.class_order = encode(self.orders[0])
         else:
             options.class_orders, options.class_order_count = ctypes.cast(orders, ctypes.c_void_p), len(self.orders)
-        return options, (methods, seeds, values, axes, orders, train, test)
+        return options, (methods, seeds, values, axes, own, orders, train, test)
+
+    def _note_failures(self, experiment: Handle) -> None:
+        """What became of each method that has failed: what it raised, or what the library says of it."""
+        for text in iter(lambda: decode(library.l3a_experiment_failure(experiment.handle, len(self.failures))), ""):
+            name = text.split("'")[1]
+            raised = next((each.failure for each in self.own if each.name == name), None)
+            self.failures[name] = raised if raised is not None else make_error(Status.ERROR_METHOD, text)
 
     def execute(self) -> str:
         """Runs the experiment and returns its folder."""
@@ -308,8 +339,12 @@ class _Request:
         except Error as error:
             if error.status in (Status.ERROR_CANCELLED, Status.ERROR_DEVICE) and self.out is not None and not error.hint:
                 raise make_error(error.status, error.text, "what is finished is in the folder; resume=True continues") from error
+            raised = next((each.failure for each in self.own if each.failure is not None), None)
+            if error.status == Status.ERROR_METHOD and raised is not None:
+                raise error from raised
             raise
         finally:
+            self._note_failures(experiment)
             if self.bar is not None:
                 self.bar.close()
             experiment.free()

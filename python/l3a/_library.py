@@ -19,8 +19,9 @@ import threading
 import warnings
 import weakref
 from collections import deque
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Callable, Deque, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Type, TypeVar
 
 from ._declarations import (FUNCTIONS, TAKES_CONTEXT, VERSION_NUMBER, EventKind, Status, l3a_context_options,
                             l3a_event_callback)
@@ -222,6 +223,18 @@ class Interrupt:
             if signal.getsignal(number) == self._take:  # otherwise the handler has set another one
                 signal.signal(number, handler)
 
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """While the library has called back to code of the caller's, which may be interrupted."""
+        mine = [number for number in self._old if signal.getsignal(number) == self._take]
+        for number in mine:
+            signal.signal(number, self._old[number])
+        try:
+            yield
+        finally:
+            for number in mine:
+                signal.signal(number, self._take)
+
 
 def _warn(text: str) -> None:
     """Shows a warning at the line outside this package that called it."""
@@ -341,6 +354,10 @@ class Context:
             self._busy -= 1
             if status:
                 raise self.error(status)
+
+    def interruptible(self) -> Any:
+        """In a callback: Ctrl-C raises its exception there."""
+        return self._interrupt.lifted() if self._interrupt is not None else nullcontext()
 
     def error(self, status: int) -> Error:
         """The last failure."""

@@ -23,9 +23,11 @@ class _Folder:
     _record_name = ""
     _kind = ""
 
-    def __init__(self, folder: Any, kept: Any = None) -> None:
+    def __init__(self, folder: Any, kept: Any = None, failures: Optional[Dict[str, BaseException]] = None) -> None:
         self.folder = Path(folder)
         self._kept = kept  # a temporary folder lives as long as this object
+        #: Methods of one's own that have failed, and why; each name is there once, with what the method raised.
+        self.failures: Dict[str, BaseException] = failures or {}
         path = self.folder / self._record_name
         if not path.is_file():
             other = next((kind for kind in ("run", "sweep") if (self.folder / f"{kind}.json").is_file()), "")
@@ -102,8 +104,8 @@ class Run(_Folder):
     ``protocol``, ``methods``, ``seeds`` and ``classes`` are those of the run, and ``record`` is all of its run.json."""
     _record_name, _kind = "run.json", "run"
 
-    def __init__(self, folder: Any, kept: Any = None) -> None:
-        super().__init__(folder, kept)
+    def __init__(self, folder: Any, kept: Any = None, failures: Optional[Dict[str, BaseException]] = None) -> None:
+        super().__init__(folder, kept, failures)
         self._summary = _summaries(self.folder)  # first, because it verifies the tables
         self._metrics = read_csv(self.folder / "metrics.csv")
         #: The methods that have results.
@@ -197,8 +199,8 @@ class Sweep(_Folder):
     front; ``summary()`` has a row per point; ``runs`` has the run of each point."""
     _record_name, _kind = "sweep.json", "sweep"
 
-    def __init__(self, folder: Any, kept: Any = None) -> None:
-        super().__init__(folder, kept)
+    def __init__(self, folder: Any, kept: Any = None, failures: Optional[Dict[str, BaseException]] = None) -> None:
+        super().__init__(folder, kept, failures)
         prefix = "values of "
         given = {key[len(prefix):]: list(map(str, values)) for key, values in self.record["run"].items() if key.startswith(prefix)}
         self._metrics = read_csv(self.folder / "sweep.csv")

@@ -54,7 +54,8 @@ const char *l3a_status_name(l3a_status status) {
                                         "L3A_ERROR_CANCELLED",
                                         "L3A_ERROR_EXISTS",
                                         "L3A_ERROR_DEVICE",
-                                        "L3A_ERROR_FULL"};
+                                        "L3A_ERROR_FULL",
+                                        "L3A_ERROR_METHOD"};
     const size_t index = (size_t)status;
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";
 }

@@ -118,7 +118,9 @@ static int add_recorded(struct arguments *arguments, const char *folder, const c
     arguments->owned[arguments->owned_count++] = text; /* the words point into it */
     const size_t count = split_words(text, words, WORDS);
     if (count < 2 || count > WORDS) {
-        code = without_record(arguments, folder, "no command is recorded here; give all options of the run again");
+        code = without_record(
+            arguments, folder,
+            "no command is recorded here; resume it with the program that began it, or give all options of the run again");
     } else if (strcmp(words[1], arguments->command->name) != 0) {
         char why[128];
         snprintf(why, sizeof why, "this folder was made by 'l3a %.20s', not by 'l3a %s'", words[1], arguments->command->name);

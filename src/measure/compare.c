@@ -167,10 +167,14 @@ done:
 
 /* ---- Thresholds ---- */
 
+const char own_thresholds[] = "own";
+
 void threshold_describe(const char *thresholds, const char *theta, char text[THRESHOLD_TEXT]) {
     const bool every = strcmp(thresholds, "per-class") == 0, taught = strcmp(thresholds, "taught") == 0;
     if (every || taught || strcmp(thresholds, "global") == 0) {
         snprintf(text, THRESHOLD_TEXT, "%s", every ? "fitted per class" : taught ? "fitted as when taught" : "fitted, one for all");
+    } else if (strcmp(thresholds, own_thresholds) == 0) {
+        snprintf(text, THRESHOLD_TEXT, "its own");
     } else {
         snprintf(text, THRESHOLD_TEXT, "σ > %.24s", theta[0] ? theta : "?");
     }

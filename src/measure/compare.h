@@ -22,6 +22,8 @@ const char *spread_source(size_t orders, size_t trials);
 
 /* Above which threshold a method predicts, for a column beside CF1 and OF1: "σ > 0.5", "fitted per class". */
 enum { THRESHOLD_TEXT = 48 };
+/* What the record of a run says of a method of the program's own that chooses its thresholds. */
+extern const char own_thresholds[];
 void threshold_describe(const char *thresholds, const char *theta, char text[THRESHOLD_TEXT]);
 
 #endif

@@ -131,11 +131,10 @@ static void thresholds_of(const void *state, double *thresholds) {
     same_thresholds(dsal->settings.model.theta, dsal->second.classes, thresholds);
 }
 
-const struct learner dsal_learner = {create,
-                                     learn,
-                                     score,
-                                     thresholds_of,
-                                     free_dsal,
-                                     false,
+const struct learner dsal_learner = {.create = create,
+                                     .learn = learn,
+                                     .score = score,
+                                     .thresholds = thresholds_of,
+                                     .free = free_dsal,
                                      .settings = "|dim|gamma|ratio|precision|block|theta|",
                                      .needs_gamma = true};

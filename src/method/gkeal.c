@@ -212,11 +212,10 @@ static void thresholds_of(const void *state, double *thresholds) {
     same_thresholds(gkeal->settings.model.theta, gkeal->regression.classes, thresholds);
 }
 
-const struct learner gkeal_learner = {create,
-                                      learn,
-                                      score,
-                                      thresholds_of,
-                                      free_gkeal,
-                                      false,
+const struct learner gkeal_learner = {.create = create,
+                                      .learn = learn,
+                                      .score = score,
+                                      .thresholds = thresholds_of,
+                                      .free = free_gkeal,
                                       .settings = "|dim|gamma|kernel-width|precision|block|theta|",
                                       .needs_gamma = true};

@@ -117,9 +117,14 @@ void head_free(void *state);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {name##_create, head_learn, head_score,    head_thresholds,                              \
-                                           head_free,     false,      HEAD_SETTINGS, "|dim|skip-features|",                        \
-                                           false,         true}
+    const struct learner name##_learner = {.create = name##_create,                                                                \
+                                           .learn = head_learn,                                                                    \
+                                           .score = head_score,                                                                    \
+                                           .thresholds = head_thresholds,                                                          \
+                                           .free = head_free,                                                                      \
+                                           .settings = HEAD_SETTINGS,                                                              \
+                                           .layer_settings = "|dim|skip-features|",                                                \
+                                           .holds_images = true}
 
 /* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);

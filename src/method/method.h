@@ -36,8 +36,12 @@ struct learner {
     /* The score above which each class learned so far counts as predicted. */
     void (*thresholds)(const void *state, double *thresholds);
     void (*free)(void *state);
-    /* The state is an l3a_model, which is saved after each phase so that a stopped job can resume; other jobs start again. */
-    bool is_model;
+    /* What the learner keeps between phases, so that a stopped job can resume. `load` gets a state that `create` has just made, and
+     * checks what it reads. Arrays that `save` has put must stay as they are until another function of the learner is called, which
+     * is after they were written. NULL: the state is an l3a_model, which is saved as one; otherwise the job starts again. */
+    l3a_status (*save)(void *state, l3a_state *into);
+    l3a_status (*load)(void *state, const l3a_state *from);
+    bool is_model; /* the state is an l3a_model */
     /* The settings that its results depend on, as "|dim|gamma|"; NULL: those of a model. */
     const char *settings;
     const char *layer_settings; /* those that it also depends on if head-input is layer; NULL: none */
@@ -57,10 +61,13 @@ struct method {
     enum lesson_plan plan;
     const struct learner *learner;
     void (*prescribe)(l3a_options *options); /* the settings that make the method; NULL: none */
+    const l3a_method *own;                   /* the callbacks, of a method of the program's own; NULL: of this library */
 };
 
 /* NULL if there is no method of that name. */
 const struct method *method_find(const char *name);
+/* Makes a method of the program's own, after checking that its callbacks are there; they must outlive it. */
+l3a_status own_method(l3a_context *context, const l3a_method *given, struct method *method);
 /* Fails unless there is a method of that name that runs; the error says which ones do. */
 l3a_status method_check(l3a_context *context, const char *name);
 /* The settings of a run, with those that the method prescribes. */
@@ -69,7 +76,7 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
 /* The setting that says above which score the method predicts a class: "thresholds", which may also mean theta; "theta"; or
- * "head-theta". */
+ * "head-theta". What it is for a method of the program's own, its run records. */
 const char *method_threshold(const char *name);
 
 /* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. All methods have the same. */

@@ -72,10 +72,10 @@ static const char the_head[] = "the head", in_all[] = "features of 1000 images";
 static const char reservoir[] = "features of 20 images per class (reservoir)";
 
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
-    { {name, help, source, stores, 1}, plan, &learner, prescribe }
+    { {name, help, source, stores, 1}, plan, &learner, prescribe, NULL }
 /* A method that trains the backbone itself, so it is only listed. */
 #define NAMED(name, help, source, stores)                                                                                          \
-    { {name, help, source, stores, 0}, BY_PHASE, NULL, NULL }
+    { {name, help, source, stores, 0}, BY_PHASE, NULL, NULL, NULL }
 
 static const struct method methods[] = {
     METHOD("l3a", "ridge regression with pseudo-labels and class weights", l3a_paper, sums, BY_PHASE, analytic_learner, NULL),

@@ -250,4 +250,9 @@ static void thresholds_of(const void *state, double *thresholds) {
     same_thresholds(slda->settings.model.theta, slda->classes, thresholds);
 }
 
-const struct learner slda_learner = {create, learn, score, thresholds_of, free_slda, false, .settings = "|shrinkage|block|theta|"};
+const struct learner slda_learner = {.create = create,
+                                     .learn = learn,
+                                     .score = score,
+                                     .thresholds = thresholds_of,
+                                     .free = free_slda,
+                                     .settings = "|shrinkage|block|theta|"};

@@ -249,7 +249,8 @@ static void describe_threshold(const struct report *report, struct series *serie
         snprintf(key, sizeof key, "run.%s", names[i]);
         values[i] = values[i][0] ? values[i] : run_record(series->run, key);
     }
-    threshold_describe(fitted ? values[0] : "fixed", values[1], series->threshold);
+    const bool own = strcmp(values[0], own_thresholds) == 0;
+    threshold_describe(fitted || own ? values[0] : "fixed", values[1], series->threshold);
 }
 
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {

@@ -53,6 +53,10 @@ static l3a_status check_arrays(l3a_context *context, const l3a_experiment_option
     l3a_status status = L3A_OK;
     TRY(need_array(context, "methods", options->methods, options->method_count));
     TRY(need_items(context, function, "methods", options->methods, options->method_count));
+    TRY(need_array(context, "own_methods", options->own_methods, options->own_method_count));
+    for (size_t i = 0; i < options->own_method_count; i++) {
+        TRY(need_array(context, "one of own_methods", options->own_methods[i], 1));
+    }
     TRY(need_array(context, "seeds", options->seeds, options->seed_count));
     TRY(need_array(context, "class_orders", options->class_orders, options->class_order_count));
     TRY(need_items(context, function, "class_orders", options->class_orders, options->class_order_count));
@@ -181,7 +185,7 @@ static l3a_status prepare(l3a_experiment *experiment) {
     TRY(check_tables(context, options->train, options->test));
     TRY(choose_views(experiment));
     TRY(keep_old_rule(experiment));
-    TRY(check_methods(context, options));
+    TRY(check_methods(experiment));
     if (options->pictures) {
         char splits[256];
         TRY(l3a_dataset_splits(context, options->pictures, splits, sizeof splits));
@@ -228,6 +232,9 @@ void l3a_experiment_free(l3a_experiment *experiment) {
     release(context, experiment->partial_path);
     tables_free(context, &experiment->tables);
     points_free(experiment);
+    text_list_clear(context, &experiment->failures);
+    release(context, experiment->own_methods);
+    release(context, experiment->callbacks);
     release(context, experiment);
 }
 
@@ -369,6 +376,33 @@ done:
     return status;
 }
 
+/* Every job of a team, until one fails. If it is a method of the program's own that fails, the other teams go on. */
+static l3a_status run_team(l3a_experiment *experiment, const struct team *team, bool first) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_context *context = experiment->context;
+    const struct method *method = team_point(experiment, team, 0)->method;
+    l3a_status status = L3A_OK;
+    struct job job;
+    for (size_t i = 0; status == L3A_OK && i < experiment->order_count * options->seed_count; i++) {
+        job = (struct job){.team = team,
+                           .method = method,
+                           .order = &experiment->orders[i / options->seed_count],
+                           .seed = options->seeds[i % options->seed_count],
+                           .phases = phases_of(experiment, method),
+                           .first = first && i == 0,
+                           .first_of_team = i == 0};
+        status = run_job(experiment, &job);
+    }
+    if (status == L3A_ERROR_METHOD && !divides_rows(context)) {
+        const char *text = l3a_error_text(context);
+        TRY(text_list_add(context, &experiment->failures, text, strlen(text)));
+        report_warning(context, "%s", text);
+        status = experiment->layout->leave_job ? experiment->layout->leave_job(experiment, &job) : L3A_OK;
+    }
+done:
+    return status;
+}
+
 l3a_status l3a_experiment_run(l3a_experiment *experiment) {
     REQUIRE(experiment, experiment);
     l3a_status status = L3A_OK;
@@ -382,19 +416,11 @@ l3a_status l3a_experiment_run(l3a_experiment *experiment) {
     if (options->folder) {
         TRY(open_folder(experiment));
     }
-    const size_t jobs = experiment->order_count * options->seed_count; /* of a team */
-    for (size_t i = 0; i < experiment->team_count * jobs; i++) {
-        const struct team *team = &experiment->teams[i / jobs];
-        const struct method *method = team_point(experiment, team, 0)->method;
-        struct job job = {.team = team,
-                          .method = method,
-                          .order = &experiment->orders[i % jobs / options->seed_count],
-                          .seed = options->seeds[i % options->seed_count],
-                          .phases = phases_of(experiment, method),
-                          .first = i == 0,
-                          .first_of_team = i % jobs == 0};
-        TRY(run_job(experiment, &job));
+    for (size_t i = 0; i < experiment->team_count; i++) {
+        TRY(run_team(experiment, &experiment->teams[i], i == 0));
     }
+    FAIL_IF(experiment->failures.count == experiment->team_count, experiment->context, L3A_ERROR_METHOD, NULL, "%s",
+            experiment->failures.items[0]);
     if (options->folder) {
         TRY(experiment->layout->finish(experiment));
     }
@@ -403,6 +429,10 @@ l3a_status l3a_experiment_run(l3a_experiment *experiment) {
     }
 done:
     return status;
+}
+
+const char *l3a_experiment_failure(const l3a_experiment *experiment, size_t index) {
+    return experiment && index < experiment->failures.count ? experiment->failures.items[index] : NULL;
 }
 
 static const struct point *point_at(const l3a_experiment *experiment, size_t index) {

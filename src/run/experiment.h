@@ -55,6 +55,10 @@ struct l3a_experiment {
     size_t point_count;
     struct team *teams;
     size_t team_count;
+    l3a_method *callbacks;      /* of the program's own methods … */
+    struct method *own_methods; /* … and what they make */
+    size_t own_count;
+    text_list failures;              /* of these */
     struct tables tables;            /* of a grid's own folder */
     char *model_path, *partial_path; /* of a run */
 };
@@ -90,6 +94,8 @@ struct layout {
     l3a_status (*keep_phase)(const l3a_experiment *experiment, const struct job *job, size_t t, const l3a_result *row);
     /* A job has done its last phase; all jobs are done, in an experiment with a folder. */
     l3a_status (*keep_job)(l3a_experiment *experiment, const struct job *job);
+    /* A job has failed, but the others go on; NULL: what it has is saved already. */
+    l3a_status (*leave_job)(l3a_experiment *experiment, const struct job *job);
     l3a_status (*finish)(l3a_experiment *experiment);
 };
 
@@ -98,7 +104,9 @@ extern const struct layout run_layout, grid_layout;
 extern const char order_record[];
 
 /* points.c. Checks the names and the axes; then, when the classes are known, lays out the points and their teams. */
-l3a_status check_methods(l3a_context *context, const l3a_experiment_options *options);
+l3a_status check_methods(l3a_experiment *experiment);
+/* The method of a name that was checked. */
+const struct method *experiment_method(const l3a_experiment *experiment, const char *name);
 l3a_status check_axes(l3a_context *context, const l3a_experiment_options *options, const l3a_options *settings);
 l3a_status make_points(l3a_experiment *experiment);
 l3a_status make_teams(l3a_experiment *experiment);

@@ -155,4 +155,5 @@ const struct layout grid_layout = {.kind = "sweep",
                                    .open = open_grid,
                                    .resume = resume,
                                    .keep_job = write_team,
+                                   .leave_job = write_team,
                                    .finish = write_table};

@@ -267,7 +267,10 @@ done:
     if (job->state) {
         job->method->learner->free(job->state);
     }
-    if (status != L3A_OK && status != L3A_ERROR_CANCELLED && !experiment->layout->detailed) {
+    if (status == L3A_ERROR_METHOD) {
+        fail_in(experiment->context, status, "method '%s', seed %" PRIu64 ", phase %zu of %zu", job->method->info.name, job->seed,
+                t + 1, job->phases);
+    } else if (status != L3A_OK && status != L3A_ERROR_CANCELLED && !experiment->layout->detailed) {
         fail_in(experiment->context, status, job->team->count > 1 ? "%s and the points learned with it" : "%s",
                 team_point(experiment, job->team, 0)->label);
     }

@@ -120,7 +120,9 @@ static uint64_t held_images(const l3a_experiment *experiment, const struct metho
 static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan, struct footprint *need) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
-    TRY(model_plan(experiment->context, &point->settings.model, options->train->width, experiment->classes, plan));
+    if (!point->method->own) { /* what that computes, nobody knows */
+        TRY(model_plan(experiment->context, &point->settings.model, options->train->width, experiment->classes, plan));
+    }
     *need = (struct footprint){{[PROCESSOR] = plan->memory, [DEVICE] = plan->device_memory}};
     if (point->method->learner->is_model) {
         for (enum place place = 0; place < PLACE_COUNT; place++) {

@@ -2,6 +2,7 @@
  * form a team, as large as memory allows; every other point is a team by itself. Random layers of different dim have nothing in
  * common (entry i·d + j depends on d), so each dim needs its own team. */
 #include "base/machine.h"
+#include "base/sized.h"
 #include "data/features.h"
 #include "learn/model_plan.h"
 #include "run/experiment.h"
@@ -36,11 +37,51 @@ static bool is_one_of(const char *name, const char *const *names, size_t count) 
     return false;
 }
 
-l3a_status check_methods(l3a_context *context, const l3a_experiment_options *options) {
+static const struct method *find_own(const l3a_experiment *experiment, const char *name) {
+    for (size_t i = 0; i < experiment->own_count; i++) {
+        if (strcmp(experiment->own_methods[i].info.name, name) == 0) {
+            return &experiment->own_methods[i];
+        }
+    }
+    return NULL;
+}
+
+const struct method *experiment_method(const l3a_experiment *experiment, const char *name) {
+    const struct method *own = find_own(experiment, name);
+    return own ? own : method_find(name);
+}
+
+/* The program's own methods. Each must be asked for. */
+static l3a_status take_own_methods(l3a_experiment *experiment) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, options->own_method_count, sizeof *experiment->callbacks, &experiment->callbacks));
+    TRY(allocate_zeroed(context, options->own_method_count, sizeof *experiment->own_methods, &experiment->own_methods));
+    for (size_t i = 0; i < options->own_method_count; i++) {
+        TRY(READ_SIZED(context, options->own_methods[i], experiment->callbacks[i]));
+        TRY(own_method(context, &experiment->callbacks[i], &experiment->own_methods[i]));
+        const char *name = experiment->callbacks[i].name;
+        FAIL_IF(find_own(experiment, name), context, L3A_ERROR_OPTION, "give each a name of its own",
+                "two of the program's own methods are called '%s'", name);
+        FAIL_IF(!is_one_of(name, options->methods, options->method_count), context, L3A_ERROR_OPTION,
+                "list its name with the methods to run, or leave it out", "the program's own method '%s' is not asked for", name);
+        experiment->own_count++;
+    }
+done:
+    return status;
+}
+
+l3a_status check_methods(l3a_experiment *experiment) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    TRY(take_own_methods(experiment));
     for (size_t i = 0; i < options->method_count; i++) {
         const char *name = options->methods[i];
-        TRY(method_check(context, name));
+        if (!find_own(experiment, name)) {
+            TRY(method_check(context, name));
+        }
         FAIL_IF(is_one_of(name, options->methods, i), context, L3A_ERROR_OPTION, "list each method once",
                 "method '%s' is listed twice", name);
     }
@@ -125,6 +166,10 @@ static void describe_threshold(struct point *point) {
     char kind[VALUE_TEXT], theta[VALUE_TEXT];
     const char *setting = method_threshold(point->method->info.name);
     const bool fitted = strcmp(setting, "thresholds") == 0;
+    if (point->method->own && point->method->own->thresholds) {
+        threshold_describe(own_thresholds, "", point->threshold);
+        return;
+    }
     l3a_options_get(&point->settings, "thresholds", kind, sizeof kind);
     l3a_options_get(&point->settings, fitted ? "theta" : setting, theta, sizeof theta);
     threshold_describe(fitted ? kind : "fixed", theta, point->threshold);
@@ -141,7 +186,7 @@ static l3a_status choose_values(const l3a_experiment *experiment, size_t number,
         chosen[i] = rest % options->axes[i].count;
         rest /= options->axes[i].count;
     }
-    point->method = method_find(options->methods[rest]);
+    point->method = experiment_method(experiment, options->methods[rest]);
     for (size_t i = 0; i < options->axis_count; i++) {
         TRY(set_value(context, &settings, options->axes[i].name, options->axes[i].values[chosen[i]]));
     }
@@ -288,6 +333,9 @@ l3a_status make_teams(l3a_experiment *experiment) {
     const uint64_t limit = memory_limit(context);
     l3a_plan plan = {.size = sizeof plan};
     for (size_t i = 0; context->choosing && i < experiment->point_count; i++) { /* if one does not fit the device, none uses it */
+        if (experiment->points[i].method->own) {
+            continue;
+        }
         TRY(model_plan(context, &experiment->points[i].settings.model, experiment->options.train->width, experiment->classes,
                        &plan));
     }

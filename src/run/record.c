@@ -49,9 +49,9 @@ static void print_setting(text_builder *text, const l3a_option_info *info, const
 }
 
 /* The settings that a method prescribes. */
-static void print_prescribed(text_builder *text, const l3a_experiment_options *options, const char *name) {
-    const l3a_options own = method_options(method_find(name), options->settings);
-    const char *between = "";
+static void print_prescribed(text_builder *text, const l3a_experiment_options *options, const struct method *method) {
+    const l3a_options own = method_options(method, options->settings);
+    const char *between = "", *name = method->info.name;
     text_builder_print(text, "\"%s\": {", name);
     for (size_t i = 0; l3a_option_at(i); i++) {
         char given[64], prescribed[64];
@@ -63,7 +63,24 @@ static void print_prescribed(text_builder *text, const l3a_experiment_options *o
             between = ", ";
         }
     }
+    if (method->own && method->own->thresholds) {
+        print_string(text, "thresholds", own_thresholds, "");
+    }
     text_builder_print(text, "}");
+}
+
+/* The program's own methods and their parameters; a record without any is what it was before there were such methods. */
+static void print_own_methods(text_builder *text, const l3a_experiment *experiment, const l3a_experiment_options *options) {
+    const char *before = "    \"own\": {";
+    for (size_t i = 0; i < options->method_count; i++) {
+        const l3a_method *own = experiment_method(experiment, options->methods[i])->own;
+        if (own) {
+            text_builder_print(text, "%s", before);
+            print_string(text, own->name, own->parameters ? own->parameters : "", "");
+            before = ", ";
+        }
+    }
+    text_builder_print(text, strcmp(before, ", ") == 0 ? "},\n" : "");
 }
 
 static void print_axes(text_builder *text, const l3a_experiment_options *options) {
@@ -153,9 +170,10 @@ l3a_status record_identity(const l3a_experiment *experiment, const l3a_experimen
     text_builder_print(text, "],\n    \"prescribed\": {");
     for (size_t i = 0; i < options->method_count; i++) {
         text_builder_print(text, i ? ", " : "");
-        print_prescribed(text, options, options->methods[i]);
+        print_prescribed(text, options, experiment_method(experiment, options->methods[i]));
     }
     text_builder_print(text, "},\n");
+    print_own_methods(text, experiment, options);
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));
     print_orders(text, experiment);

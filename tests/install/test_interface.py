@@ -28,7 +28,7 @@ MAY_BE_NULL = {
     ("l3a_context_create", "options"), ("l3a_option_needs", "options"), ("l3a_model_create", "options"),
     ("l3a_model_plan", "options"), ("l3a_features_open_npy", "labels_path"), ("l3a_features_open_npy", "names_path"),
     ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate", "options"),
-    ("l3a_measure", "average_precision"),
+    ("l3a_measure", "average_precision"), ("l3a_state_put", "shape"), ("l3a_state_put", "data"), ("l3a_state_get", "shape"),
     ("l3a_features_save", "options"),
     ("l3a_report_write", "options"), ("l3a_report_figures", "options"), ("l3a_picture_read", "options"), ("l3a_picture_decode", "options"),
     ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"),
@@ -108,6 +108,7 @@ class Objects:
         self.make("results", library.l3a_results_load, self.context, f"{folder}/run".encode())
         options = memory(LARGE, struct.pack("N3P", LARGE, self.made["features"], self.made["features"], memory(8, b"B0-C1")))
         self.make("experiment", library.l3a_experiment_create, self.context, options)
+        self.made["state"] = memory(64, struct.pack("P", self.context))  # only the library makes one; this one is empty
         self.made["tags_callback"] = ctypes.cast(stop, ctypes.c_void_p).value
         self.made["taught_callback"] = ctypes.cast(stop_taught, ctypes.c_void_p).value
         self.make_tagger()

@@ -25,7 +25,7 @@ LAYERS = {
     "measure": "common base format algebra data",
     "net": "common base format",
     "learn": "common base format algebra data measure",
-    "method": "common base algebra data learn",
+    "method": "common base format algebra data learn",
     "extract": "base format image data net",
     "tag": "common base image data net learn extract",
     "report": "common base format image data measure",

@@ -34,7 +34,8 @@ def agrees(made, item):
     if item.tag == "pointer_type":
         target = item.type
         if target is not None and target.tag == "base_type" and target.name == "char":
-            return made is ctypes.c_char_p
+            written = item.exact_type.tag != "const_type"  # ctypes copies what it takes for a text
+            return made is ctypes.c_char_p or (written and made is ctypes.c_void_p)
         if hasattr(made, "_restype_"):
             return target is not None and target.tag == "subroutine_type" and agrees_function(made._restype_, made._argtypes_, target)
         if isinstance(made, type) and issubclass(made, ctypes._Pointer):

@@ -58,8 +58,8 @@ class Examples(unittest.TestCase):
             l3a.Taggers
 
 
-class Page(unittest.TestCase):
-    """docs/python.md: its blocks of Python, in order, with a backbone and photos to use, and what they print."""
+class Pages(unittest.TestCase):
+    """Pages about Python: their blocks, in order, with a backbone and photos to use, and what they print."""
 
     def make_photos(self, folder):
         from PIL import Image
@@ -70,10 +70,16 @@ class Page(unittest.TestCase):
                 Image.fromarray(picture(channel) + numpy.uint8(i)).save(f"{folder}/photos/{name}/{i}.jpg")
         Image.fromarray(picture(2)).save(f"{folder}/new.jpg")
 
-    def test_examples(self):
-        text = (support.SOURCE / "docs/python.md").read_text()
+    def test_python(self):
+        self.work_as_written("docs/python.md", 5)
+
+    def test_your_own_method(self):
+        self.work_as_written("docs/your-own-method.md", 0)
+
+    def work_as_written(self, page, more_than):
+        text = (support.SOURCE / page).read_text()
         blocks = re.findall(r"^```python\n(.*?)^```(?:\n+prints\n+```\n(.*?)^```)?", text, re.M | re.S)
-        self.assertGreater(len(blocks), 5)
+        self.assertGreater(len(blocks), more_than)
         before, names = os.getcwd(), {}
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -83,7 +89,7 @@ class Page(unittest.TestCase):
                 for code, expected in blocks:
                     said = io.StringIO()
                     with contextlib.redirect_stdout(said):
-                        exec(compile(code, "docs/python.md", "exec"), names)
+                        exec(compile(code, page, "exec"), names)
                     if expected:
                         self.assertEqual(said.getvalue(), expected)
             finally:

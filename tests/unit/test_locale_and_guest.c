@@ -302,12 +302,13 @@ static void test_status_names(void **state) {
         [L3A_ERROR_EXISTS] = "L3A_ERROR_EXISTS",
         [L3A_ERROR_DEVICE] = "L3A_ERROR_DEVICE",
         [L3A_ERROR_FULL] = "L3A_ERROR_FULL",
+        [L3A_ERROR_METHOD] = "L3A_ERROR_METHOD",
     };
-    assert_int_equal(sizeof names / sizeof names[0], 19);
+    assert_int_equal(sizeof names / sizeof names[0], 20);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(l3a_status_name((l3a_status)i), names[i]);
     }
-    assert_string_equal(l3a_status_name((l3a_status)19), "unknown status");
+    assert_string_equal(l3a_status_name((l3a_status)20), "unknown status");
     assert_string_equal(l3a_version(), L3A_VERSION);
 }
 

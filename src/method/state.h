@@ -1,0 +1,40 @@
+/* What a method keeps between two phases: named arrays, and the file of a job that is not finished.
+ *
+ * The file is a safetensors file with checksums. A tensor `state.NAME` is an array; metadata says that this is a state (format,
+ * version), how many phases it has learned (phases), and whose it is: what the caller lists, each as `job.KEY`. */
+#ifndef L3A_STATE_H
+#define L3A_STATE_H
+
+#include "base/memory.h"
+#include "l3a/l3a_experiment.h"
+
+struct l3a_state {
+    l3a_context *context;
+    char *path; /* it was read from; NULL: it is being saved */
+    l3a_state_array *arrays;
+    size_t count, capacity;
+};
+
+/* What a state belongs to: keys and their values, such as method, settings, seed, classes. */
+struct state_owner {
+    text_list keys, values;
+};
+
+l3a_status state_owner_set(l3a_context *context, struct state_owner *owner, const char *key, const char *value);
+void state_owner_free(l3a_context *context, struct state_owner *owner);
+
+/* An empty state, to be saved. NULL may be freed. */
+l3a_status state_create(l3a_context *context, l3a_state **state);
+void state_free(l3a_state *state);
+/* Writes the file, which replaces an older one as a whole. Of several processes, process 0 writes. */
+l3a_status state_write(const l3a_state *state, const char *path, const struct state_owner *owner, size_t phases);
+/* Reads it. A file that is damaged, or that belongs to another owner, is an error. */
+l3a_status state_read(l3a_context *context, const char *path, const struct state_owner *owner, size_t *phases, l3a_state **state);
+
+/* As l3a_state_get(), but every extent must be the given one. */
+l3a_status state_expect(const l3a_state *state, const char *name, l3a_number type, size_t rank, const uint64_t *shape,
+                        const void **data);
+/* The error of a state whose arrays contradict each other: "FILE: what", with a hint. */
+l3a_status state_fail(const l3a_state *state, const char *what);
+
+#endif
