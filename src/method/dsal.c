@@ -161,8 +161,8 @@ static l3a_status load_main(l3a_model *main, const l3a_state *from) {
     uint64_t length;
     TRY(l3a_state_get(from, "classes", L3A_NUMBER_UINT8, 1, &length, &text));
     TRY(text_list_split_lines(context, &names, text, (size_t)length));
-    if (names.count != from->classes) {
-        status = state_fail(from, "the names of the classes are not as many as there are classes");
+    if (names.count != from->classes || ((const char *)text)[length - 1] != '\n') {
+        status = state_fail(from, "the names of the classes are not complete");
         goto done;
     }
     TRY(model_columns_create(context, model_dim(main), names.count, &columns));

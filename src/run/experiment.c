@@ -224,8 +224,6 @@ void l3a_experiment_free(l3a_experiment *experiment) {
     }
     release(context, experiment->orders);
     release(context, experiment->bounds);
-    release(context, experiment->model_path);
-    release(context, experiment->partial_path);
     tables_free(context, &experiment->tables);
     points_free(experiment);
     release(context, experiment);
@@ -391,7 +389,7 @@ l3a_status l3a_experiment_run(l3a_experiment *experiment) {
                           .order = &experiment->orders[i % jobs / options->seed_count],
                           .seed = options->seeds[i % options->seed_count],
                           .phases = phases_of(experiment, method),
-                          .first = i == 0,
+                          .number = i + 1,
                           .first_of_team = i % jobs == 0};
         TRY(run_job(experiment, &job));
     }
