@@ -11,9 +11,9 @@
 
 struct derpp {
     struct head head;
-    float *scores; /* [capacity x classes], as stored */
-    size_t *known; /* [capacity]: how many classes were known when an image was stored */
-    size_t *views; /* [capacity]: which view of it was shown then */
+    float *scores;   /* [capacity x classes], as stored */
+    uint64_t *known; /* [capacity]: how many classes were known when an image was stored */
+    uint64_t *views; /* [capacity]: which view of it was shown then */
 };
 
 /* The second draw does not use labels. */
@@ -41,10 +41,8 @@ static l3a_status prepare(struct head *head, struct rows *rows) {
     }
     release(head->context, derpp->scores);
     derpp->scores = scores;
-    if (!derpp->known) {
-        TRY(allocate_zeroed(head->context, head->memory.capacity, sizeof *derpp->views, &derpp->views));
-        TRY(allocate_zeroed(head->context, head->memory.capacity, sizeof *derpp->known, &derpp->known));
-    }
+    TRY(extend_array(head->context, &derpp->known, head->memory.count, head->memory.capacity, sizeof *derpp->known));
+    TRY(extend_array(head->context, &derpp->views, head->memory.count, head->memory.capacity, sizeof *derpp->views));
 done:
     return status;
 }
@@ -62,7 +60,7 @@ static void offer(struct head *head, const struct rows *rows, const size_t *show
 }
 
 static size_t kept_view(const struct head *head, size_t slot) {
-    return ((const struct derpp *)head)->views[slot];
+    return (size_t)((const struct derpp *)head)->views[slot];
 }
 
 static void release_all(struct head *head) {
@@ -72,6 +70,19 @@ static void release_all(struct head *head) {
     release(head->context, derpp->views);
 }
 
+static l3a_status resume(struct head *head, const l3a_state *from) {
+    const struct derpp *derpp = (const struct derpp *)head;
+    bool valid = true;
+    for (size_t i = 0; i < head->memory.count; i++) {
+        valid = valid && derpp->known[i] <= head->classes && derpp->views[i] < view_rows(head->views);
+    }
+    return valid ? L3A_OK : state_fail(from, "the memory holds scores of classes or views that there are not");
+}
+
+static const struct head_array kept[] = {{"scores", offsetof(struct derpp, scores), L3A_NUMBER_FLOAT32, EACH_STORED, OF_CLASSES},
+                                         {"known", offsetof(struct derpp, known), L3A_NUMBER_INT64, EACH_STORED, OF_ONE},
+                                         {"views", offsetof(struct derpp, views), L3A_NUMBER_INT64, EACH_STORED, OF_ONE}};
+
 static const struct head_rules rules = {.size = sizeof(struct derpp),
                                         .replays = 2,
                                         .apart = true,
@@ -79,6 +90,9 @@ static const struct head_rules rules = {.size = sizeof(struct derpp),
                                         .kept_view = kept_view,
                                         .score_terms = match_scores,
                                         .stepped = offer,
-                                        .release = release_all};
+                                        .release = release_all,
+                                        .kept = kept,
+                                        .kept_count = sizeof kept / sizeof kept[0],
+                                        .resume = resume};
 
 HEAD_LEARNER(derpp, rules, 20, 1e-2, 1e-2, 10, 20, true);

@@ -131,10 +131,68 @@ static void thresholds_of(const void *state, double *thresholds) {
     same_thresholds(dsal->settings.model.theta, dsal->second.classes, thresholds);
 }
 
+/* Of the main stream, the next phase uses A, C and the names of the classes: it has no pseudo-labels and no weights, and W is
+ * solved anew. */
+static l3a_status save(void *state, l3a_state *into) {
+    const struct dsal *dsal = state;
+    const l3a_model *main = dsal->main;
+    l3a_status status = L3A_OK;
+    text_builder names = {.context = dsal->context};
+    for (size_t i = 0; i < main->classes.count; i++) {
+        text_builder_print(&names, "%s\n", main->classes.items[i]);
+    }
+    TRY(names.status);
+    char *text = names.text;
+    names.text = NULL;
+    TRY(state_give(into, "classes", L3A_NUMBER_UINT8, (const uint64_t[]){names.length}, 1, text));
+    TRY(save_sums(&main->evidence->ridge.sums, main->evidence->cross, main->classes.count, "main", into));
+    TRY(regression_save(&dsal->second, "second", into));
+done:
+    text_builder_free(&names);
+    return status;
+}
+
+static l3a_status load_main(l3a_model *main, const l3a_state *from) {
+    l3a_context *context = main->context;
+    l3a_status status = L3A_OK;
+    struct model_columns columns = {0};
+    text_list names = {0};
+    const void *text;
+    uint64_t length;
+    TRY(l3a_state_get(from, "classes", L3A_NUMBER_UINT8, 1, &length, &text));
+    TRY(text_list_split_lines(context, &names, text, (size_t)length));
+    if (names.count != from->classes || ((const char *)text)[length - 1] != '\n') {
+        status = state_fail(from, "the names of the classes are not complete");
+        goto done;
+    }
+    TRY(model_columns_create(context, model_dim(main), names.count, &columns));
+    release(context, columns.cross);
+    columns.cross = NULL;
+    TRY(load_sums(&main->evidence->ridge.sums, &columns.cross, names.count, "main", from));
+    model_columns_adopt(main, &columns);
+    main->classes = names;
+    names = (text_list){0};
+done:
+    model_columns_free(context, &columns);
+    text_list_clear(context, &names);
+    return status;
+}
+
+static l3a_status load(void *state, const l3a_state *from) {
+    struct dsal *dsal = state;
+    l3a_status status = L3A_OK;
+    TRY(load_main(dsal->main, from));
+    TRY(regression_load(&dsal->second, "second", from));
+done:
+    return status;
+}
+
 const struct learner dsal_learner = {.create = create,
                                      .learn = learn,
                                      .score = score,
                                      .thresholds = thresholds_of,
                                      .free = free_dsal,
+                                     .save = save,
+                                     .load = load,
                                      .settings = "|dim|gamma|ratio|precision|block|theta|",
                                      .needs_gamma = true};

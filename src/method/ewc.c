@@ -63,13 +63,23 @@ static void release_all(struct head *head) {
     release(head->context, ewc->pull);
 }
 
-static const struct head_rules rules = {
-    .size = sizeof(struct ewc), .prepare = prepare, .coefficient_terms = add_penalty, .finish = finish, .release = release_all};
+static const struct head_array kept[] = {{"fisher", offsetof(struct ewc, fisher), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS},
+                                         {"pull", offsetof(struct ewc, pull), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS}};
+
+static const struct head_rules rules = {.size = sizeof(struct ewc),
+                                        .prepare = prepare,
+                                        .coefficient_terms = add_penalty,
+                                        .finish = finish,
+                                        .release = release_all,
+                                        .kept = kept,
+                                        .kept_count = sizeof kept / sizeof kept[0]};
 static const struct head_rules online_rules = {.size = sizeof(struct ewc),
                                                .prepare = prepare,
                                                .coefficient_terms = add_penalty,
                                                .finish = finish_online,
-                                               .release = release_all};
+                                               .release = release_all,
+                                               .kept = kept,
+                                               .kept_count = sizeof kept / sizeof kept[0]};
 
 HEAD_LEARNER(ewc, rules, 20, 1e-2, 1e-2, 1000, 0, false);
 HEAD_LEARNER(oewc, online_rules, 20, 1e-2, 1e-2, 1000, 0, false);

@@ -31,12 +31,15 @@ struct gkeal {
     l3a_context *context;
     l3a_options settings;
     size_t width;
-    struct regression regression; /* its layer is made in the first phase */
+    struct regression regression; /* its layer is made in the first phase, from … */
+    float *centres;               /* … c [m x width]; NULL before */
+    double rate;                  /* 1 / (2 σ²) */
 };
 
 static void free_gkeal(void *state) {
     struct gkeal *gkeal = state;
     regression_free(&gkeal->regression);
+    release(gkeal->context, gkeal->centres);
     release(gkeal->context, gkeal);
 }
 
@@ -56,7 +59,7 @@ done:
 }
 
 /* The mean of x² over all centres and kernels. */
-static l3a_status measure_kernels(const struct gkeal *gkeal, const float *centres, double *power) {
+static l3a_status measure_kernels(const struct gkeal *gkeal, double *power) {
     const struct layer *layer = &gkeal->regression.layer;
     l3a_context *context = gkeal->context;
     l3a_status status = L3A_OK;
@@ -69,7 +72,7 @@ static l3a_status measure_kernels(const struct gkeal *gkeal, const float *centre
     for (size_t first = 0; first < m; first += block) {
         const size_t n = m - first < block ? m - first : block;
         TRY(report_progress(context, "centres", first, m));
-        TRY(block_expand(&rows, centres + first * gkeal->width, n));
+        TRY(block_expand(&rows, gkeal->centres + first * gkeal->width, n));
         TRY(block_read(&rows, values));
         for (size_t i = 0; i < n * m; i++) {
             const double x = real_get(layer->shape.type, values, i);
@@ -131,32 +134,39 @@ done:
     return status;
 }
 
+/* Makes the layer of m kernels, with sums of 0. γ' is not known yet. */
+static l3a_status create_regression(struct gkeal *gkeal, size_t m) {
+    const struct layer_shape shape = {.kind = LAYER_KERNELS,
+                                      .type = options_real(&gkeal->settings.model),
+                                      .width = gkeal->width,
+                                      .dim = m,
+                                      .centres = gkeal->centres,
+                                      .rate = gkeal->rate};
+    return regression_create(gkeal->context, &shape, 0, &gkeal->regression);
+}
+
 static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson) {
     l3a_context *context = gkeal->context;
     const l3a_options *settings = &gkeal->settings;
     l3a_status status = L3A_OK;
     const size_t k = gkeal->width;
     size_t *rows = NULL, count = 0;
-    float *centres = NULL;
     double square, spread, power;
     TRY(lesson_rows(lesson, &rows, &count));
     const size_t m = count < settings->model.dim ? count : (size_t)settings->model.dim;
     draw(rows, count, m, settings->model.seed);
-    TRY(allocate(context, m, k * sizeof *centres, &centres));
-    TRY(read_whole_pictures(lesson->train, rows, m, centres));
-    TRY(measure_centres(gkeal, centres, m, &square, &spread));
-    const double rate = 1 / (4 * settings->method.kernel_width * settings->method.kernel_width * spread);
-    FAIL_IF(!(spread > 0 && isfinite(rate) && rate > 0), context, L3A_ERROR_DATA,
+    TRY(allocate(context, m, k * sizeof *gkeal->centres, &gkeal->centres));
+    TRY(read_whole_pictures(lesson->train, rows, m, gkeal->centres));
+    TRY(measure_centres(gkeal, gkeal->centres, m, &square, &spread));
+    gkeal->rate = 1 / (4 * settings->method.kernel_width * settings->method.kernel_width * spread);
+    FAIL_IF(!(spread > 0 && isfinite(gkeal->rate) && gkeal->rate > 0), context, L3A_ERROR_DATA,
             "use a first phase with images that differ, and features that can be squared",
             "gkeal: the distances between the %zu images drawn from the first phase give no kernel width", m);
-    const struct layer_shape shape = {
-        .kind = LAYER_KERNELS, .type = options_real(&settings->model), .width = k, .dim = m, .centres = centres, .rate = rate};
-    TRY(regression_create(context, &shape, 0, &gkeal->regression));
-    TRY(measure_kernels(gkeal, centres, &power));
+    TRY(create_regression(gkeal, m));
+    TRY(measure_kernels(gkeal, &power));
     gkeal->regression.ridge.gamma = settings->model.gamma * power * 6 * (double)k / square;
 done:
     release(context, rows);
-    release(context, centres);
     return status;
 }
 
@@ -212,10 +222,46 @@ static void thresholds_of(const void *state, double *thresholds) {
     same_thresholds(gkeal->settings.model.theta, gkeal->regression.classes, thresholds);
 }
 
+static l3a_status save(void *state, l3a_state *into) {
+    const struct gkeal *gkeal = state;
+    const struct regression *regression = &gkeal->regression;
+    l3a_status status = L3A_OK;
+    const uint64_t centres[2] = {regression->layer.shape.dim, gkeal->width};
+    TRY(l3a_state_put(into, "centres", L3A_NUMBER_FLOAT32, centres, 2, gkeal->centres));
+    TRY(l3a_state_put(into, "rate", L3A_NUMBER_FLOAT64, NULL, 0, &gkeal->rate));
+    TRY(l3a_state_put(into, "gamma", L3A_NUMBER_FLOAT64, NULL, 0, &regression->ridge.gamma));
+    TRY(regression_save(regression, "kernels", into));
+done:
+    return status;
+}
+
+static l3a_status load(void *state, const l3a_state *from) {
+    struct gkeal *gkeal = state;
+    l3a_status status = L3A_OK;
+    const void *centres, *rate, *gamma;
+    uint64_t shape[2];
+    TRY(l3a_state_get(from, "centres", L3A_NUMBER_FLOAT32, 2, shape, &centres));
+    TRY(state_expect(from, "rate", L3A_NUMBER_FLOAT64, 0, NULL, &rate));
+    TRY(state_expect(from, "gamma", L3A_NUMBER_FLOAT64, 0, NULL, &gamma));
+    if (!shape[0] || shape[0] > gkeal->settings.model.dim || shape[1] != gkeal->width) {
+        status = state_fail(from, "the centres of the kernels do not fit the features and the settings");
+        goto done;
+    }
+    TRY(state_copy(from, "centres", L3A_NUMBER_FLOAT32, 2, shape, &gkeal->centres));
+    memcpy(&gkeal->rate, rate, sizeof gkeal->rate);
+    TRY(create_regression(gkeal, (size_t)shape[0]));
+    memcpy(&gkeal->regression.ridge.gamma, gamma, sizeof(double));
+    TRY(regression_load(&gkeal->regression, "kernels", from));
+done:
+    return status;
+}
+
 const struct learner gkeal_learner = {.create = create,
                                       .learn = learn,
                                       .score = score,
                                       .thresholds = thresholds_of,
                                       .free = free_gkeal,
+                                      .save = save,
+                                      .load = load,
                                       .settings = "|dim|gamma|kernel-width|precision|block|theta|",
                                       .needs_gamma = true};

@@ -15,6 +15,7 @@
 #include "method/method.h"
 #include "method/optimiser.h"
 #include "method/replay.h"
+#include "method/state.h"
 #include "method/stream.h"
 
 /* The rows of one step. The first `fresh` rows are the epoch's next ones; the others were drawn from the memory. */
@@ -50,6 +51,15 @@ enum distillation {
 
 struct head;
 
+/* An array that a method keeps between phases, with a row for each class or for each image in the memory. */
+struct head_array {
+    const char *name;
+    size_t place;    /* of the pointer to it, in the method's struct */
+    l3a_number type; /* L3A_NUMBER_INT64: uint64_t */
+    enum { EACH_CLASS, EACH_STORED } rows;
+    enum { OF_ONE, OF_CLASSES, OF_INPUTS, OF_IMAGE } columns; /* OF_IMAGE: its features */
+};
+
 /* A hook is NULL if there is nothing to do. */
 struct head_rules {
     size_t size;    /* of the method's struct */
@@ -69,6 +79,11 @@ struct head_rules {
     /* Called after a phase was trained. */
     l3a_status (*finish)(struct head *head, const struct rows *rows);
     void (*release)(struct head *head);
+    /* What is kept between phases, besides the coefficients and the memory. */
+    const struct head_array *kept;
+    size_t kept_count;
+    /* Called after these arrays were loaded: checks their numbers, and makes what was not saved. */
+    l3a_status (*resume)(struct head *head, const l3a_state *from);
 };
 
 /* The random layer, on the processor: training takes small steps. */
@@ -106,6 +121,8 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
 l3a_status head_score(void *state, const float *features, size_t rows, float *scores);
 void head_thresholds(const void *state, double *thresholds);
 void head_free(void *state);
+l3a_status head_save(void *state, l3a_state *into);
+l3a_status head_load(void *state, const l3a_state *from);
 
 #define HEAD_SETTINGS "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|"
 
@@ -122,6 +139,8 @@ void head_free(void *state);
                                            .score = head_score,                                                                    \
                                            .thresholds = head_thresholds,                                                          \
                                            .free = head_free,                                                                      \
+                                           .save = head_save,                                                                      \
+                                           .load = head_load,                                                                      \
                                            .settings = HEAD_SETTINGS,                                                              \
                                            .layer_settings = "|dim|skip-features|",                                                \
                                            .holds_images = true}

@@ -13,8 +13,9 @@
 
 struct prs {
     struct head head;
-    size_t *seen, *kept; /* n and l, of each class */
-    double *chance;      /* that a class is drawn */
+    uint64_t *seen; /* n, of each class */
+    size_t *kept;   /* l, of each class */
+    double *chance; /* that a class is drawn */
 };
 
 static double mean_kept(const struct prs *prs) {
@@ -45,7 +46,8 @@ static double imbalance(const struct prs *prs) {
 /* labels: of the new classes. */
 static bool comes_in(struct prs *prs, const int8_t *labels) {
     const struct head *head = &prs->head;
-    size_t present = 0, rarest = SIZE_MAX;
+    size_t present = 0;
+    uint64_t rarest = UINT64_MAX;
     double chance = 0, weights = 0;
     for (size_t k = 0; k < head->classes; k++) {
         present += prs->kept[k] > 0;
@@ -168,7 +170,27 @@ static void release_all(struct head *head) {
     release(head->context, prs->chance);
 }
 
-static const struct head_rules rules = {
-    .size = sizeof(struct prs), .replays = 1, .prepare = prepare, .finish = finish, .release = release_all};
+static l3a_status resume(struct head *head, const l3a_state *from) {
+    struct prs *prs = (struct prs *)head;
+    l3a_status status = L3A_OK;
+    (void)from;
+    TRY(allocate_zeroed(head->context, head->classes, sizeof *prs->kept, &prs->kept));
+    for (size_t i = 0; i < head->memory.count; i++) {
+        count_slot(prs, i, true);
+    }
+done:
+    return status;
+}
+
+static const struct head_array kept[] = {{"seen", offsetof(struct prs, seen), L3A_NUMBER_INT64, EACH_CLASS, OF_ONE}};
+
+static const struct head_rules rules = {.size = sizeof(struct prs),
+                                        .replays = 1,
+                                        .prepare = prepare,
+                                        .finish = finish,
+                                        .release = release_all,
+                                        .kept = kept,
+                                        .kept_count = sizeof kept / sizeof kept[0],
+                                        .resume = resume};
 
 HEAD_LEARNER(prs, rules, 20, 1e-2, 3e-3, 0, 1000, false);

@@ -11,17 +11,18 @@
 
 struct rwalk {
     struct head head;
-    float *fisher, *score, *path, *importance, *anchor; /* [classes x inputs] */
-    float *gradient, *before;                           /* of the current step */
+    float *fisher, *score, *importance, *anchor; /* [classes x inputs] */
+    float *path;                                 /* of the current phase */
+    float *gradient, *before;                    /* of the current step */
 };
 
 static const float NEW_SHARE = 0.1F, SMALL = 1e-8F;
 
-enum { ARRAYS = 7 };
+enum { KEPT_ARRAYS = 4, ARRAYS = 7 };
 
 static void arrays_of(struct rwalk *walk, float **arrays[ARRAYS]) {
-    float **const all[ARRAYS] = {&walk->fisher, &walk->score,    &walk->path,  &walk->importance,
-                                 &walk->anchor, &walk->gradient, &walk->before};
+    float **const all[ARRAYS] = {&walk->fisher, &walk->score,    &walk->importance, &walk->anchor,
+                                 &walk->path,   &walk->gradient, &walk->before};
     memcpy(arrays, all, sizeof all);
 }
 
@@ -32,9 +33,9 @@ static l3a_status prepare(struct head *head, struct rows *rows) {
     (void)rows;
     arrays_of(walk, arrays);
     for (size_t i = 0; i < ARRAYS; i++) {
-        TRY(head_widen(head, arrays[i]));
+        const size_t old = i < KEPT_ARRAYS ? head->old : 0;
+        TRY(extend_array(head->context, arrays[i], old, head->classes, head->inputs * sizeof **arrays[i]));
     }
-    memset(walk->path, 0, head->classes * head->inputs * sizeof *walk->path);
 done:
     return status;
 }
@@ -95,11 +96,19 @@ static void release_all(struct head *head) {
     }
 }
 
+static const struct head_array kept[] = {
+    {"fisher", offsetof(struct rwalk, fisher), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS},
+    {"score", offsetof(struct rwalk, score), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS},
+    {"importance", offsetof(struct rwalk, importance), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS},
+    {"anchor", offsetof(struct rwalk, anchor), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS}};
+
 static const struct head_rules rules = {.size = sizeof(struct rwalk),
                                         .prepare = prepare,
                                         .coefficient_terms = add_penalty,
                                         .stepped = stepped,
                                         .finish = finish,
-                                        .release = release_all};
+                                        .release = release_all,
+                                        .kept = kept,
+                                        .kept_count = sizeof kept / sizeof kept[0]};
 
 HEAD_LEARNER(rwalk, rules, 20, 1e-2, 1e-2, 10000, 0, false);

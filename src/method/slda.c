@@ -25,8 +25,10 @@
 #include "algebra/ridge.h"
 #include "base/threshold.h"
 #include "method/method.h"
+#include "method/state.h"
 
 #include <math.h>
+#include <string.h>
 
 struct slda {
     l3a_context *context;
@@ -250,9 +252,43 @@ static void thresholds_of(const void *state, double *thresholds) {
     same_thresholds(slda->settings.model.theta, slda->classes, thresholds);
 }
 
+/* The sums; w and the bias are solved from them in the next phase. */
+static l3a_status save(void *state, l3a_state *into) {
+    const struct slda *slda = state;
+    const uint64_t k = slda->width, all = slda->classes;
+    l3a_status status = L3A_OK;
+    TRY(l3a_state_put(into, "moments", L3A_NUMBER_FLOAT64, (const uint64_t[]){k, k}, 2, slda->moments));
+    TRY(l3a_state_put(into, "images", L3A_NUMBER_FLOAT64, NULL, 0, &slda->images));
+    TRY(l3a_state_put(into, "sum", L3A_NUMBER_FLOAT64, &k, 1, slda->sum));
+    TRY(l3a_state_put(into, "counts", L3A_NUMBER_FLOAT64, &all, 1, slda->counts));
+    TRY(l3a_state_put(into, "class_sums", L3A_NUMBER_FLOAT64, (const uint64_t[]){all, k}, 2, slda->class_sums));
+done:
+    return status;
+}
+
+static l3a_status load(void *state, const l3a_state *from) {
+    struct slda *slda = state;
+    const uint64_t k = slda->width, all = from->classes;
+    l3a_status status = L3A_OK;
+    const void *moments, *images, *sum;
+    TRY(state_expect(from, "moments", L3A_NUMBER_FLOAT64, 2, (const uint64_t[]){k, k}, &moments));
+    TRY(state_expect(from, "images", L3A_NUMBER_FLOAT64, 0, NULL, &images));
+    TRY(state_expect(from, "sum", L3A_NUMBER_FLOAT64, 1, &k, &sum));
+    memcpy(slda->moments, moments, slda->width * slda->width * sizeof *slda->moments);
+    memcpy(&slda->images, images, sizeof slda->images);
+    memcpy(slda->sum, sum, slda->width * sizeof *slda->sum);
+    TRY(state_copy(from, "counts", L3A_NUMBER_FLOAT64, 1, &all, &slda->counts));
+    TRY(state_copy(from, "class_sums", L3A_NUMBER_FLOAT64, 2, (const uint64_t[]){all, k}, &slda->class_sums));
+    slda->classes = from->classes;
+done:
+    return status;
+}
+
 const struct learner slda_learner = {.create = create,
                                      .learn = learn,
                                      .score = score,
                                      .thresholds = thresholds_of,
                                      .free = free_slda,
+                                     .save = save,
+                                     .load = load,
                                      .settings = "|shrinkage|block|theta|"};

@@ -40,46 +40,41 @@ done:
     return status;
 }
 
-/* A state that was read owns the numbers; one that is saved has only borrowed them. */
 void state_free(l3a_state *state) {
     if (!state) {
         return;
     }
     for (size_t i = 0; i < state->count; i++) {
-        release(state->context, (char *)state->arrays[i].name);
-        if (state->path) {
-            release(state->context, (void *)state->arrays[i].data);
-        }
+        release(state->context, state->items[i].name);
+        release(state->context, state->items[i].own);
     }
-    release(state->context, state->arrays);
+    release(state->context, state->items);
     release(state->context, state->path);
     release(state->context, state);
 }
 
 static const l3a_state_array *find(const l3a_state *state, const char *name) {
     for (size_t i = 0; i < state->count; i++) {
-        if (strcmp(state->arrays[i].name, name) == 0) {
-            return &state->arrays[i];
+        if (strcmp(state->items[i].name, name) == 0) {
+            return &state->items[i].array;
         }
     }
     return NULL;
 }
 
-/* Adds an array; `data` is stored as it is. */
-static l3a_status add(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank, const void *data) {
+/* Adds an array with these numbers; own: the same, or NULL if they belong to somebody else. */
+static l3a_status add(l3a_state *state, const l3a_state_array *array, void *own) {
     l3a_context *context = state->context;
     l3a_status status = L3A_OK;
-    char *copy = NULL;
-    TRY(copy_text(context, name, strlen(name), &copy));
-    TRY(grow_array(context, &state->arrays, &state->capacity, state->count + 1, sizeof *state->arrays));
-    l3a_state_array *array = &state->arrays[state->count++];
-    *array = (l3a_state_array){.name = copy, .type = type, .rank = rank, .data = data};
-    if (rank) {
-        memcpy(array->shape, shape, rank * sizeof *shape);
-    }
-    copy = NULL;
+    char *name = NULL;
+    TRY(copy_text(context, array->name, strlen(array->name), &name));
+    TRY(grow_array(context, &state->items, &state->capacity, state->count + 1, sizeof *state->items));
+    struct state_item *item = &state->items[state->count++];
+    *item = (struct state_item){*array, name, own};
+    item->array.name = name;
+    name = NULL;
 done:
-    release(context, copy);
+    release(context, name);
     return status;
 }
 
@@ -92,9 +87,9 @@ static bool is_plain(const char *name) {
     return plain;
 }
 
-l3a_status l3a_state_put(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank,
-                         const void *data) {
-    REQUIRE(state, state, name);
+/* Checks what a caller wants to put, and adds it. */
+static l3a_status put(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank, const void *data,
+                      void *own) {
     l3a_context *context = state->context;
     l3a_status status = L3A_OK;
     uint64_t elements, bytes;
@@ -108,19 +103,34 @@ l3a_status l3a_state_put(l3a_state *state, const char *name, l3a_number type, co
             "l3a_state_put: array '%s' has %zu dimensions, but %d are the most", name, rank, RANK_LIMIT);
     FAIL_IF(rank && !shape, context, L3A_ERROR_ARGUMENT, NULL, "l3a_state_put: the shape of array '%s' is NULL", name);
     struct tensor tensor = {.type = types[type], .rank = rank};
+    l3a_state_array array = {.name = name, .type = type, .rank = rank, .data = data};
     for (size_t i = 0; i < rank; i++) {
-        tensor.shape[i] = shape[i];
+        tensor.shape[i] = array.shape[i] = shape[i];
     }
     FAIL_IF(!tensor_count(&tensor, &elements, &bytes), context, L3A_ERROR_ARGUMENT, NULL,
             "l3a_state_put: array '%s' is larger than any memory", name);
     FAIL_IF(bytes && !data, context, L3A_ERROR_ARGUMENT, NULL, "l3a_state_put: the numbers of array '%s' are NULL", name);
-    TRY(add(state, name, type, shape, rank, data));
+    TRY(add(state, &array, own));
 done:
     return status;
 }
 
+l3a_status l3a_state_put(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank,
+                         const void *data) {
+    REQUIRE(state, state, name);
+    return put(state, name, type, shape, rank, data, NULL);
+}
+
+l3a_status state_give(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank, void *data) {
+    const l3a_status status = put(state, name, type, shape, rank, data, data);
+    if (status != L3A_OK) {
+        release(state->context, data);
+    }
+    return status;
+}
+
 const l3a_state_array *l3a_state_at(const l3a_state *state, size_t index) {
-    return state && index < state->count ? &state->arrays[index] : NULL;
+    return state && index < state->count ? &state->items[index].array : NULL;
 }
 
 l3a_status state_fail(const l3a_state *state, const char *what) {
@@ -168,6 +178,20 @@ done:
     return status;
 }
 
+l3a_status state_copy(const l3a_state *state, const char *name, l3a_number type, size_t rank, const uint64_t *shape, void *copy) {
+    l3a_status status = L3A_OK;
+    const void *numbers;
+    size_t count = 1;
+    TRY(state_expect(state, name, type, rank, shape, &numbers));
+    for (size_t i = 0; i < rank; i++) {
+        count *= (size_t)shape[i];
+    }
+    TRY(allocate(state->context, count, tensor_type_size(types[type]), copy));
+    memcpy(*(void **)copy, numbers, count * tensor_type_size(types[type]));
+done:
+    return status;
+}
+
 /* ---- The file ---- */
 
 static l3a_status describe(l3a_context *context, const struct state_owner *owner, size_t phases, text_list *keys,
@@ -200,7 +224,7 @@ l3a_status state_write(const l3a_state *state, const char *path, const struct st
     TRY(allocate_zeroed(context, state->count, sizeof *sources, &sources));
     TRY(allocate(context, state->count, sizeof *names, &names));
     for (size_t i = 0; i < state->count; i++) {
-        const l3a_state_array *array = &state->arrays[i];
+        const l3a_state_array *array = &state->items[i].array;
         snprintf(names[i], sizeof *names, "%s%s", array_prefix, array->name);
         sources[i] = (tensor_source){.name = names[i],
                                      .type = types[array->type],
@@ -264,7 +288,9 @@ static l3a_status read_array(const safetensors *file, const struct tensor *tenso
     TRY(safetensors_verify_tensor(file, tensor));
     TRY(allocate(context, (size_t)tensor->bytes, 1, &numbers));
     TRY(input_read(&file->input, tensor->offset, numbers, (size_t)tensor->bytes));
-    TRY(add(state, tensor->name + prefix, (l3a_number)type, tensor->shape, tensor->rank, numbers));
+    l3a_state_array array = {.name = tensor->name + prefix, .type = (l3a_number)type, .rank = tensor->rank, .data = numbers};
+    memcpy(array.shape, tensor->shape, sizeof array.shape);
+    TRY(add(state, &array, numbers));
     numbers = NULL;
 done:
     release(context, numbers);

@@ -8,10 +8,17 @@
 #include "base/memory.h"
 #include "l3a/l3a_experiment.h"
 
+struct state_item {
+    l3a_state_array array;
+    char *name;
+    void *own; /* its numbers, if they belong to the state; otherwise NULL */
+};
+
 struct l3a_state {
     l3a_context *context;
-    char *path; /* it was read from; NULL: it is being saved */
-    l3a_state_array *arrays;
+    char *path;     /* it was read from; NULL: it is being saved */
+    size_t classes; /* that whoever loads it has learned, as the run counts them */
+    struct state_item *items;
     size_t count, capacity;
 };
 
@@ -31,9 +38,13 @@ l3a_status state_write(const l3a_state *state, const char *path, const struct st
 /* Reads it. A file that is damaged, or that belongs to another owner, is an error. */
 l3a_status state_read(l3a_context *context, const char *path, const struct state_owner *owner, size_t *phases, l3a_state **state);
 
+/* As l3a_state_put(), with numbers from allocate(), which belong to the state from now on, even if this fails. */
+l3a_status state_give(l3a_state *state, const char *name, l3a_number type, const uint64_t *shape, size_t rank, void *data);
 /* As l3a_state_get(), but every extent must be the given one. */
 l3a_status state_expect(const l3a_state *state, const char *name, l3a_number type, size_t rank, const uint64_t *shape,
                         const void **data);
+/* The same with a copy of the numbers: *copy is the address of a pointer, which must be NULL. */
+l3a_status state_copy(const l3a_state *state, const char *name, l3a_number type, size_t rank, const uint64_t *shape, void *copy);
 /* The error of a state whose arrays contradict each other: "FILE: what", with a hint. */
 l3a_status state_fail(const l3a_state *state, const char *what);
 

@@ -228,8 +228,6 @@ void l3a_experiment_free(l3a_experiment *experiment) {
     }
     release(context, experiment->orders);
     release(context, experiment->bounds);
-    release(context, experiment->model_path);
-    release(context, experiment->partial_path);
     tables_free(context, &experiment->tables);
     points_free(experiment);
     text_list_clear(context, &experiment->failures);
@@ -377,19 +375,21 @@ done:
 }
 
 /* Every job of a team, until one fails. If it is a method of the program's own that fails, the other teams go on. */
-static l3a_status run_team(l3a_experiment *experiment, const struct team *team, bool first) {
+static l3a_status run_team(l3a_experiment *experiment, size_t index) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_context *context = experiment->context;
+    const struct team *team = &experiment->teams[index];
     const struct method *method = team_point(experiment, team, 0)->method;
+    const size_t jobs = experiment->order_count * options->seed_count;
     l3a_status status = L3A_OK;
     struct job job;
-    for (size_t i = 0; status == L3A_OK && i < experiment->order_count * options->seed_count; i++) {
+    for (size_t i = 0; status == L3A_OK && i < jobs; i++) {
         job = (struct job){.team = team,
                            .method = method,
                            .order = &experiment->orders[i / options->seed_count],
                            .seed = options->seeds[i % options->seed_count],
                            .phases = phases_of(experiment, method),
-                           .first = first && i == 0,
+                           .number = index * jobs + i + 1,
                            .first_of_team = i == 0};
         status = run_job(experiment, &job);
     }
@@ -417,7 +417,7 @@ l3a_status l3a_experiment_run(l3a_experiment *experiment) {
         TRY(open_folder(experiment));
     }
     for (size_t i = 0; i < experiment->team_count; i++) {
-        TRY(run_team(experiment, &experiment->teams[i], i == 0));
+        TRY(run_team(experiment, i));
     }
     FAIL_IF(experiment->failures.count == experiment->team_count, experiment->context, L3A_ERROR_METHOD, NULL, "%s",
             experiment->failures.items[0]);

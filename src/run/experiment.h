@@ -58,9 +58,8 @@ struct l3a_experiment {
     l3a_method *callbacks;      /* of the program's own methods … */
     struct method *own_methods; /* … and what they make */
     size_t own_count;
-    text_list failures;              /* of these */
-    struct tables tables;            /* of a grid's own folder */
-    char *model_path, *partial_path; /* of a run */
+    text_list failures;   /* of these */
+    struct tables tables; /* of a grid's own folder */
 };
 
 /* A team, a class order and a seed. */
@@ -70,7 +69,8 @@ struct job {
     const struct class_order *order;
     uint64_t seed;
     size_t phases;
-    bool first, first_of_team; /* the experiment's first job; its team's first */
+    size_t number; /* from 1 */
+    bool first_of_team;
     /* What the team has learned: a group, or the state of one learner. */
     struct group *group;
     void *state;
@@ -134,7 +134,9 @@ uint64_t lesson_images(const l3a_experiment *experiment, const struct class_orde
 /* Bytes that a team of several points needs. */
 void team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count, struct footprint *need);
 
-/* job.c. Learns the phases of a job that are missing. */
+/* job.c. Makes the state of a job's learner, or the group of its team, which have learned nothing. */
+l3a_status job_create_state(const l3a_experiment *experiment, struct job *job);
+/* Learns the phases of a job that are missing. */
 l3a_status run_job(l3a_experiment *experiment, struct job *job);
 /* Scores images for every point of the job's team: scores[i] is [images x classes learned so far] of point i. */
 l3a_status job_score(const struct job *job, const float *features, size_t images, float *const *scores);

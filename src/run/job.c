@@ -17,7 +17,7 @@ struct phase_work {
     float *curves;
 };
 
-static l3a_status create_state(const l3a_experiment *experiment, struct job *job) {
+l3a_status job_create_state(const l3a_experiment *experiment, struct job *job) {
     l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
     struct model_options *settings = NULL;
@@ -254,7 +254,7 @@ l3a_status run_job(l3a_experiment *experiment, struct job *job) {
     size_t t = 0;
     TRY(experiment->layout->resume(experiment, job, &t));
     if (t < job->phases && !job->state) {
-        TRY(create_state(experiment, job));
+        TRY(job_create_state(experiment, job));
     }
     for (; t < job->phases; t++) {
         TRY(run_phase(experiment, job, t));

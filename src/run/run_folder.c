@@ -1,30 +1,41 @@
 /* The folder of a run, which is up to date after every phase.
  *
- * Each phase writes the tables first and then the model, so the tables are never behind the model: a run that was killed resumes
- * after the model's last phase and drops any later rows from the tables. The rows of a table have a fixed order
- * (measure/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
+ * Each phase writes the tables first and then what the job has learned, so the tables are never behind it: a run that was killed
+ * resumes after the last phase of its model or state and drops any later rows from the tables. The rows of a table have a fixed
+ * order (measure/results.h), whether or not the run was resumed. After that, timings.csv is written again, to include the time that
  * saving took.
  *
- * The first method, class order and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is
- * not written after the job's last phase and is removed at the end. Before the last phase a model is stored in full precision
- * whatever the setting `store`, so that resuming does not change the results. A learner that is not a model restarts its job from
- * the beginning. */
+ * The first job, of the first method, class order and seed, leaves model.safetensors if it is a model. Every other job keeps its
+ * model or state in a file of its own, partial-N.safetensors, where N is its number. The file is not written after the job's last
+ * phase, and is removed then. Before the last phase a model is stored in full precision whatever the setting `store`, so that
+ * resuming does not change the results. A learner that can neither be saved nor is a model starts its job again. */
 #include "base/file.h"
 #include "common/number.h"
 #include "data/features.h"
 #include "format/csv.h"
 #include "measure/metrics.h"
+#include "method/state.h"
 #include "run/experiment.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SAMPLES = 18 };
 
 const char order_record[] = "class-order";
 
-static const char *path_of(const l3a_experiment *run, const struct job *job) {
-    return job->first ? run->model_path : run->partial_path;
+/* Whether the job's file stays when it is done. */
+static bool leaves_model(const struct job *job) {
+    return job->number == 1 && job->method->learner->is_model;
+}
+
+/* The file of what the job has learned. */
+static l3a_status path_of(const l3a_experiment *run, const struct job *job, char **path) {
+    char name[64];
+    snprintf(name, sizeof name, "partial-%zu.safetensors", job->number);
+    return join_path(run->context, run->options.folder, leaves_model(job) ? run_layout.obstacle : name, path);
 }
 
 static l3a_status open_run(l3a_experiment *run, bool resumed) {
@@ -32,8 +43,6 @@ static l3a_status open_run(l3a_experiment *run, bool resumed) {
     const char *folder = run->options.folder;
     l3a_results *results = run->points[0].results;
     l3a_status status = L3A_OK;
-    TRY(join_path(context, folder, run_layout.obstacle, &run->model_path));
-    TRY(join_path(context, folder, "partial.safetensors", &run->partial_path));
     if (resumed) {
         TRY(results_read(results, folder));
     }
@@ -45,52 +54,117 @@ done:
 }
 
 /* Loads the model on disk if it belongs to this job. */
-static l3a_status load_own_model(const l3a_experiment *run, const struct job *job, l3a_model **model) {
+static l3a_status load_model(const l3a_experiment *run, struct job *job, const char *path, size_t *learned) {
     l3a_status status = L3A_OK;
-    bool exists = false;
     l3a_model *loaded = NULL;
-    TRY(file_exists(run->context, path_of(run, job), &exists));
-    if (exists) {
-        TRY(l3a_model_load(run->context, path_of(run, job), &loaded));
-        const char *method = l3a_model_record(loaded, "method"), *order = l3a_model_record(loaded, order_record);
-        const bool ordered = run->order_count == 1 || (order && strcmp(order, job->order->name) == 0);
-        if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed && ordered) {
-            *model = loaded;
-            loaded = NULL;
-        }
+    TRY(l3a_model_load(run->context, path, &loaded));
+    const char *method = l3a_model_record(loaded, "method"), *order = l3a_model_record(loaded, order_record);
+    const bool ordered = run->order_count == 1 || (order && strcmp(order, job->order->name) == 0);
+    if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed && ordered) {
+        *learned = l3a_model_phase_count(loaded);
+        job->state = loaded;
+        loaded = NULL;
     }
 done:
     l3a_model_free(loaded);
     return status;
 }
 
-/* Loads the job's model, and cuts the tables to the phases that the model has learned. */
+/* The settings that the job's method uses, as "dim=64 gamma=10 …". */
+static void print_settings(const l3a_experiment *run, const struct job *job, text_builder *text) {
+    const l3a_options *settings = &team_point(run, job->team, 0)->settings;
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const char *name = l3a_option_at(i)->name;
+        char value[64];
+        l3a_options_get(settings, name, value, sizeof value);
+        if (strcmp(name, "seed") != 0 && method_looks_at(job->method, settings, name, value)) {
+            text_builder_print(text, "%s%s=%s", text->length ? " " : "", name, value);
+        }
+    }
+}
+
+/* Whose state the job's is: run.json has the same, but its file could come from elsewhere. */
+static l3a_status describe_owner(const l3a_experiment *run, const struct job *job, struct state_owner *owner) {
+    l3a_context *context = run->context;
+    l3a_status status = L3A_OK;
+    text_builder classes = {.context = context}, settings = {.context = context};
+    char seed[32];
+    snprintf(seed, sizeof seed, "%" PRIu64, job->seed);
+    for (size_t i = 0; i < run->classes; i++) {
+        text_builder_print(&classes, "%s%s", i ? "\n" : "", job->order->names[i]);
+    }
+    TRY(classes.status);
+    print_settings(run, job, &settings);
+    TRY(settings.status);
+    TRY(state_owner_set(context, owner, "method", job->method->info.name));
+    TRY(state_owner_set(context, owner, "settings", settings.length ? settings.text : ""));
+    TRY(state_owner_set(context, owner, "seed", seed));
+    TRY(state_owner_set(context, owner, "protocol", run->options.protocol));
+    TRY(state_owner_set(context, owner, "classes", classes.text));
+done:
+    text_builder_free(&classes);
+    text_builder_free(&settings);
+    return status;
+}
+
+static l3a_status load_state(const l3a_experiment *run, struct job *job, const char *path, size_t *learned) {
+    l3a_status status = L3A_OK;
+    struct state_owner owner = {{0}, {0}};
+    l3a_state *state = NULL;
+    TRY(describe_owner(run, job, &owner));
+    TRY(state_read(run->context, path, &owner, learned, &state));
+    if (!*learned || *learned >= job->phases) {
+        status = state_fail(state, "the number of its phases is not that of an unfinished job");
+        goto done;
+    }
+    state->classes = run->bounds[*learned];
+    TRY(job_create_state(run, job));
+    TRY(job->method->learner->load(job->state, state));
+done:
+    state_free(state);
+    state_owner_free(run->context, &owner);
+    return status;
+}
+
+/* Loads what the job has learned, if its file is there. */
+static l3a_status load_learned(const l3a_experiment *run, struct job *job, const char *path, size_t *learned) {
+    const struct learner *learner = job->method->learner;
+    l3a_status status = L3A_OK;
+    bool exists = false;
+    *learned = 0;
+    TRY(file_exists(run->context, path, &exists));
+    if (exists && (learner->is_model || learner->load)) {
+        TRY(learner->is_model ? load_model(run, job, path, learned) : load_state(run, job, path, learned));
+    }
+done:
+    return status;
+}
+
+/* Loads what the job has learned, and cuts the tables to these phases. */
 static l3a_status resume(const l3a_experiment *run, struct job *job, size_t *done_phases) {
     l3a_status status = L3A_OK;
     const struct trial trial = trial_of(run, job, job->method);
     l3a_results *results = run->points[0].results;
     const size_t rows = results_rows_of(results, &trial);
-    l3a_model *model = NULL;
+    char *path = NULL;
+    size_t learned;
     if (!run->options.folder || !rows) {
         return L3A_OK;
     }
     TRY(follow_lead(run->context, L3A_OK, NULL)); /* what came before is on the disk */
-    if (job->method->learner->is_model) {
-        TRY(load_own_model(run, job, &model));
-    }
-    const size_t learned = model ? l3a_model_phase_count(model) : 0;
-    if (!model && !(job->first && job->method->learner->is_model) && rows == job->phases) {
+    TRY(path_of(run, job, &path));
+    if (rows == job->phases && !leaves_model(job)) { /* its file may be left */
         *done_phases = rows;
+        TRY(remove_file(run->context, path));
         goto done;
     }
+    TRY(load_learned(run, job, path, &learned));
     FAIL_IF(learned > rows, run->context, L3A_ERROR_MISMATCH, "start the run again in a new folder",
-            "%s has %zu phases, but metrics.csv has only %zu", path_of(run, job), learned, rows);
+            "%s has %zu phases, but metrics.csv has only %zu", path, learned, rows);
     results_cut(results, &trial, learned);
     *done_phases = learned;
-    job->state = model;
-    model = NULL;
 done:
-    l3a_model_free(model);
+    release(run->context, path);
     return status;
 }
 
@@ -206,21 +280,48 @@ static l3a_status look(const l3a_experiment *run, const struct job *job, const s
         TRY(measure_curves(context, evaluation_scores(evaluation, 0), evaluation->labels, evaluation->count, evaluation->classes,
                            *curves));
     }
-    if (job->first && run->options.folder && l3a_features_id(evaluation->features, 0)) {
+    if (job->number == 1 && run->options.folder && l3a_features_id(evaluation->features, 0)) {
         TRY(write_samples(run, job, evaluation, thresholds));
     }
 done:
     return status;
 }
 
-static l3a_status save_model(const l3a_experiment *run, const struct job *job, size_t t) {
+/* Arrays of the learner are only borrowed: they are written before anything else of it is called. */
+static l3a_status save_state(const l3a_experiment *run, const struct job *job, const char *path, size_t learned) {
+    l3a_status status = L3A_OK;
+    struct state_owner owner = {{0}, {0}};
+    l3a_state *state = NULL;
+    TRY(describe_owner(run, job, &owner));
+    TRY(state_create(run->context, &state));
+    TRY(job->method->learner->save(job->state, state));
+    TRY(state_write(state, path, &owner, learned));
+done:
+    state_free(state);
+    state_owner_free(run->context, &owner);
+    return status;
+}
+
+/* Saves what the job has learned up to phase t, unless nobody needs it any more. */
+static l3a_status save_learned(const l3a_experiment *run, const struct job *job, size_t t) {
+    const struct learner *learner = job->method->learner;
     const bool last = t + 1 == job->phases;
-    l3a_model *model = job->state;
-    if (last && !job->first) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    if ((last && !leaves_model(job)) || !(learner->is_model || learner->save)) {
         return L3A_OK;
     }
-    model->options.store = last ? run->settings.model.store : L3A_STORE_FLOAT64;
-    return l3a_model_save(model, path_of(run, job));
+    TRY(path_of(run, job, &path));
+    if (learner->is_model) {
+        l3a_model *model = job->state;
+        model->options.store = last ? run->settings.model.store : L3A_STORE_FLOAT64;
+        TRY(l3a_model_save(model, path));
+    } else {
+        TRY(save_state(run, job, path, t + 1));
+    }
+done:
+    release(run->context, path);
+    return status;
 }
 
 static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
@@ -233,9 +334,7 @@ static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, s
     }
     TRY(results_keep_stages(results, row, order));
     TRY(results_write(results, run->options.folder));
-    if (job->method->learner->is_model) {
-        TRY(save_model(run, job, t));
-    }
+    TRY(save_learned(run, job, t));
     report_timing(run->context, "save", clock_seconds() - start);
     TRY(results_keep_stages(results, row, order));
     TRY(results_write_stages(results, run->options.folder));
@@ -243,10 +342,17 @@ done:
     return status;
 }
 
-/* If the job was already done, the file belongs to a later job, and this is not called. */
 static l3a_status remove_partial(l3a_experiment *run, const struct job *job) {
-    const bool kept = run->options.folder && !job->first && job->method->learner->is_model;
-    return kept ? remove_file(run->context, run->partial_path) : L3A_OK;
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    if (!run->options.folder || leaves_model(job)) {
+        return L3A_OK;
+    }
+    TRY(path_of(run, job, &path));
+    TRY(remove_file(run->context, path));
+done:
+    release(run->context, path);
+    return status;
 }
 
 static l3a_status finish(l3a_experiment *run) {

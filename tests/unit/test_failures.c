@@ -841,6 +841,27 @@ static l3a_status run_others(struct stage *stage) {
     return status == L3A_OK ? run_experiment(stage, &options) : status;
 }
 
+/* One of them, in a folder. */
+static const char *other;
+
+static l3a_status run_other(struct stage *stage, int resume) {
+    l3a_options settings = small_options();
+    l3a_experiment_options options = {.size = sizeof options};
+    const l3a_status status = open_tables(stage);
+    settings.method.epochs = 1;
+    settings.method.memory = 2;
+    options.train = stage->train;
+    options.test = stage->test;
+    options.protocol = "B0-C2";
+    options.methods = &other;
+    options.method_count = 1;
+    options.settings = &settings;
+    options.folder = stage->path;
+    options.resume = resume;
+    options.no_report = 1;
+    return status == L3A_OK ? run_experiment(stage, &options) : status;
+}
+
 /* With crops, of which samples.csv says who spoke. */
 static l3a_status run_with_crops(struct stage *stage, int resume) {
     l3a_status status = L3A_OK;
@@ -888,10 +909,41 @@ static void run_one_phase(struct stage *stage) {
     assert_int_equal(open_and_run(stage, 0), L3A_ERROR_CANCELLED);
 }
 
-/* Leaves model.safetensors finished, and partial.safetensors with one phase of two. */
+/* Leaves model.safetensors finished, and partial-2.safetensors with one phase of two. */
 static void run_three_phases(struct stage *stage) {
     probe.results_left = 3;
     assert_int_equal(open_and_run(stage, 0), L3A_ERROR_CANCELLED);
+}
+
+/* Leave partial-1.safetensors with one phase of two. */
+static void begin_other(struct stage *stage, const char *method) {
+    other = method;
+    probe.results_left = 1;
+    assert_int_equal(run_other(stage, 0), L3A_ERROR_CANCELLED);
+}
+
+static void begin_dsal(struct stage *stage) {
+    begin_other(stage, "dsal");
+}
+
+static void begin_gkeal(struct stage *stage) {
+    begin_other(stage, "gkeal");
+}
+
+static void begin_slda(struct stage *stage) {
+    begin_other(stage, "slda");
+}
+
+static void begin_derpp(struct stage *stage) {
+    begin_other(stage, "der++");
+}
+
+static void begin_prs(struct stage *stage) {
+    begin_other(stage, "prs");
+}
+
+static l3a_status resume_other(struct stage *stage) {
+    return run_other(stage, 1);
 }
 
 static void print_results(FILE *out, const l3a_results *results) {
@@ -949,10 +1001,26 @@ static void check_run(struct stage *stage, l3a_status status) {
     fclose(out);
     same_as_undisturbed(text, size);
     free(text);
-    require(memory_folder_count(stage->path, "partial.safetensors") == 0, "a partial model is left");
     check_leftovers(stage->path, "a temporary file is left after the run was resumed");
     require(memory_folder_count(stage->path, "") == 6 + memory_folder_count(stage->path, ".l3a-lock"),
             "other files than run.json, the three tables, their checksums and the model");
+}
+
+static void check_other(struct stage *stage, l3a_status status) {
+    char *text = NULL;
+    size_t size = 0;
+    if (status != L3A_OK) {
+        assert_ok(stage->context, run_other(stage, 1));
+    }
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    print_results(out, l3a_experiment_results(stage->experiment, 0));
+    fclose(out);
+    same_as_undisturbed(text, size);
+    free(text);
+    check_leftovers(stage->path, "a temporary file is left after the run was resumed");
+    require(memory_folder_count(stage->path, "") == 5 + memory_folder_count(stage->path, ".l3a-lock"),
+            "other files than run.json, the three tables and their checksums");
 }
 
 /* Two gammas that learn together. */
@@ -1226,6 +1294,11 @@ static const struct scenario scenarios[] = {
     {"run other methods", NULL, NULL, run_others, check_others, false, true},
     {"resume in the first model", run_one_phase, open_tables, run_resumed, check_run, true, true},
     {"resume in a partial model", run_three_phases, open_tables, run_resumed, check_run, true, true},
+    {"resume dsal", begin_dsal, open_tables, resume_other, check_other, true, true},
+    {"resume gkeal", begin_gkeal, open_tables, resume_other, check_other, true, true},
+    {"resume slda", begin_slda, open_tables, resume_other, check_other, true, true},
+    {"resume der++", begin_derpp, open_tables, resume_other, check_other, true, true},
+    {"resume prs", begin_prs, open_tables, resume_other, check_other, true, true},
     {"sweep", NULL, NULL, run_sweep, check_sweep, true, true},
     {"write a report", run_once, NULL, write_report, check_file, true, false},
     {"write a sweep's report", sweep_once, NULL, write_sweep_report, check_file, true, false},

@@ -686,15 +686,18 @@ static void records_of_older_versions_are_resumed(void **state) {
 
 /* ---- Runs ---- */
 
+/* Models; points of a sweep; methods that are no models. */
+enum run_kind { MODELS, SWEEP, OTHERS };
+
 static struct {
-    bool sweep;
+    enum run_kind kind;
     char *path;
     char *text;
     size_t length;
 } run;
 
 static l3a_status make_run(l3a_context *context, int resume, FILE *out) {
-    static const char *const methods[] = {"l3a", "joint"}, *const gammas[] = {"1", "10"};
+    static const char *const methods[] = {"l3a", "joint"}, *const others[] = {"er", "dsal"}, *const gammas[] = {"1", "10"};
     static const uint64_t seeds[] = {1, 2};
     static const l3a_axis axis = {"gamma", gammas, 2};
     const l3a_options settings = small_options();
@@ -704,12 +707,12 @@ static l3a_status make_run(l3a_context *context, int resume, FILE *out) {
                                       .train = table,
                                       .test = table,
                                       .protocol = "B0-C2",
-                                      .methods = methods,
-                                      .method_count = run.sweep ? 1 : 2,
+                                      .methods = run.kind == OTHERS ? others : methods,
+                                      .method_count = run.kind == SWEEP ? 1 : 2,
                                       .seeds = seeds,
-                                      .seed_count = run.sweep ? 1 : 2,
+                                      .seed_count = run.kind == MODELS ? 2 : 1,
                                       .axes = &axis,
-                                      .axis_count = run.sweep,
+                                      .axis_count = run.kind == SWEEP,
                                       .settings = &settings,
                                       .folder = run.path,
                                       .resume = resume,
@@ -741,23 +744,28 @@ static void add_model(FILE *out) {
 /* Each phase that was announced is in the tables, and the run can be resumed. */
 static void check_run(size_t promised) {
     l3a_context *context = quick_context();
-    char *text = NULL, *partial = path_in(run.path, "partial.safetensors");
+    char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    if (promised && !run.sweep) {
+    if (promised && run.kind != SWEEP) {
         l3a_results *results = NULL;
         works(context, l3a_results_load(context, run.path, &results));
         require(l3a_results_count(results) >= promised, "a phase that was announced is not in the tables", NULL);
         l3a_results_free(results);
     }
     works(context, make_run(context, 1, out));
-    if (!run.sweep) {
+    if (run.kind == MODELS) {
         add_model(out);
-        require(access(partial, F_OK) != 0, "a partial model is left", NULL);
+    }
+    for (size_t i = 1; i <= 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "partial-%zu.safetensors", i);
+        char *partial = path_in(run.path, name);
+        require(access(partial, F_OK) != 0, "what a job has learned is left", NULL);
+        free(partial);
     }
     fclose(out);
     require(length == run.length && memcmp(text, run.text, length) == 0, "the results are others", NULL);
-    free(partial);
     free(text);
     l3a_context_free(context);
 }
@@ -771,14 +779,15 @@ static int promise_result(const l3a_event *event, void *user) {
 }
 
 static void a_resumed_run_has_the_same_results(void **state) {
-    run.sweep = *(const bool *)*state;
+    static const char *const kinds[] = {"run", "sweep", "run of other methods"};
+    run.kind = *(const enum run_kind *)*state;
     run.path = path_in(folder, "run");
-    begin(run.sweep ? "sweep" : "run");
+    begin(kinds[run.kind]);
     l3a_context *context = recording_context();
-    context->options.on_event = run.sweep ? NULL : promise_result;
+    context->options.on_event = run.kind == SWEEP ? NULL : promise_result;
     FILE *out = open_memstream(&run.text, &run.length);
     assert_ok(context, make_run(context, 0, out));
-    if (!run.sweep) {
+    if (run.kind == MODELS) {
         add_model(out);
     }
     fclose(out);
@@ -788,25 +797,26 @@ static void a_resumed_run_has_the_same_results(void **state) {
     free(run.path);
 }
 
-static bool yes = true, no = false;
-
 int main(void) {
     if (access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1);
     }
-    enum { WRITERS = sizeof writers / sizeof writers[0], OTHERS = 6 };
+    enum { WRITERS = sizeof writers / sizeof writers[0], REST = 7 };
     static struct writer states[WRITERS];
+    static enum run_kind kinds[] = {MODELS, SWEEP, OTHERS};
     memcpy(states, writers, sizeof states);
-    struct CMUnitTest tests[WRITERS + OTHERS] = {
+    struct CMUnitTest tests[WRITERS + REST] = {
         cmocka_unit_test_setup_teardown(lessons_are_there_or_not, make_folders, remove_folders),
         cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_not_certain, make_folders, remove_folders),
         cmocka_unit_test_setup_teardown(a_resumed_extraction_has_the_same_bytes, make_folders, remove_folders),
         cmocka_unit_test_setup_teardown(records_of_older_versions_are_resumed, make_folders, remove_folders),
-        {"a_resumed_run_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders, &no},
-        {"a_resumed_sweep_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders, &yes},
+        {"a_resumed_run_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders, &kinds[MODELS]},
+        {"a_resumed_sweep_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders, &kinds[SWEEP]},
+        {"a_resumed_run_of_other_methods_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders,
+         &kinds[OTHERS]},
     };
     for (size_t i = 0; i < WRITERS; i++) {
-        tests[OTHERS + i] =
+        tests[REST + i] =
             (struct CMUnitTest){writers[i].name, a_file_is_the_old_or_the_new_one, make_folders, remove_folders, &states[i]};
     }
     apart = make_temporary_folder();
