@@ -301,10 +301,42 @@ typedef struct l3a_summary {
 
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
-/* Writes one sentence about the results, cut to capacity: "l3a+ ends 2.1 mAP above l3a and 0.1 below joint, with one seed." It
- * compares the method that ends best with the next best and with joint learning, and says if a difference is within the spread of
- * the seeds: if it is at most its own standard deviation, each seed compared with itself. "" if there are no results. Since 0.7. */
+/* Writes one sentence about the results, cut to capacity: "l3a+ ends 2.1 mAP above l3a (95 % interval 1.8 to 2.4) and 0.1 below
+ * joint+ (-0.1 to 0.3; may be chance)." It compares the method that ends best with the next best and with joint learning: with
+ * joint+ if l3a+ is there, otherwise with joint. With fewer than five pairs of trials it has no intervals, and says that it cannot
+ * tell whether a difference is chance. "" if there are no results. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results, char *text, size_t capacity);
+
+/* How a method differs from another, its reference, by a metric, over the class orders and seeds that both have. Since 0.11. */
+typedef struct l3a_difference {
+    const char *method, *reference; /* the same for the reference itself; reference NULL: there is nothing to compare with */
+    size_t reference_index;         /* of the reference among the differences; SIZE_MAX if there is none */
+    size_t pairs;                   /* class orders and seeds that both have, and have learned as many classes with; 0 if compared
+                                     * with itself or nothing */
+    double difference;           /* mean of this method minus the reference, in points; this and what follows: NaN without pairs */
+    double low, high;            /* the 95 % interval of the mean; NaN with one pair */
+    double p, adjusted_p;        /* that the difference is chance: of this comparison alone, and adjusted by Holm for all of them;
+                                  * NaN with one pair */
+    const char *interval, *test; /* "t", "paired t": below ten pairs; "bootstrap", "sign flips": from there; NULL: none */
+    int significant;             /* 1: adjusted_p is below 0.05; 0: it is not; -1: fewer than five pairs cannot tell */
+    int best; /* 1: to be printed in bold: the best of the methods that learn in phases, or one of which it is not
+               * significant that it is worse. 0 for all if there are too few pairs of any of these methods. */
+} l3a_difference;
+typedef struct l3a_significance l3a_significance;
+
+/* Compares all methods of one or more results, those of a run or of the points of a sweep, in their order. The metric is
+ * "avg_mAP", "last_mAP", "CF1", "OF1" or "forgetting", as in l3a_summary; NULL: last_mAP. The reference is the index of a method;
+ * SIZE_MAX: each is compared with the best of those that learn in phases. CF1 and OF1 are compared only between methods with the
+ * same threshold, as far as it is known, and avg_mAP and forgetting only between methods that learn in phases. The interval is
+ * Student's below ten pairs and a percentile bootstrap from there; the p value is that of a paired t test, and from ten pairs on
+ * that of a test that flips the signs of the differences. Random choices have a fixed seed. The results must outlive the
+ * significance. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_results_significance(l3a_context *context, const l3a_results *const *results, size_t count,
+                                               const char *metric, size_t reference, l3a_significance **significance);
+L3A_PUBLIC void l3a_significance_free(l3a_significance *significance);
+/* One per method that has results. NULL past the last. Since 0.11. */
+L3A_PUBLIC size_t l3a_significance_count(const l3a_significance *significance);
+L3A_PUBLIC const l3a_difference *l3a_significance_at(const l3a_significance *significance, size_t index);
 
 /* A row of the paper's tables, for comparison. NaN: a number that the paper does not have. Since 0.7. */
 typedef struct l3a_published {
@@ -337,9 +369,11 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
                                        const l3a_report_options *options, const char *path);
 /* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
  * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
- * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The only folder can be that of a
- * sweep: its points are then the rows, in the order of the grid, with a column for each setting that varies. The text is cut to
- * capacity, and *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
+ * seeds and class orders, bold is as in l3a_difference, and the last column has the difference from the best in last mAP if there
+ * are several pairs. The paper's own rows follow, as in the report. The only folder can be that of a sweep: its points are then the
+ * rows, in the order of the grid, with a column for each setting that varies. Since 0.11, "csv" is one row per method and metric,
+ * with everything in l3a_difference. The text is cut to capacity, and *length is its full length; text may be NULL if capacity is
+ * 0. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
                                        char *text, size_t capacity, size_t *length);
 /* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:

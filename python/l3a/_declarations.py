@@ -612,6 +612,24 @@ class l3a_summary(Structure):
     ]
 
 
+class l3a_difference(Structure):
+    _fields_ = [
+        ("method", c_char_p),
+        ("reference", c_char_p),
+        ("reference_index", c_size_t),
+        ("pairs", c_size_t),
+        ("difference", c_double),
+        ("low", c_double),
+        ("high", c_double),
+        ("p", c_double),
+        ("adjusted_p", c_double),
+        ("interval", c_char_p),
+        ("test", c_char_p),
+        ("significant", c_int),
+        ("best", c_int),
+    ]
+
+
 class l3a_published(Structure):
     _fields_ = [
         ("table", c_int),
@@ -890,6 +908,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_results_order_of": (c_size_t, [c_void_p, c_size_t]),
     "l3a_results_summary": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_results_verdict": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t]),
+    "l3a_results_significance": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p]),
+    "l3a_significance_free": (None, [c_void_p]),
+    "l3a_significance_count": (c_size_t, [c_void_p]),
+    "l3a_significance_at": (POINTER(l3a_difference), [c_void_p, c_size_t]),
     "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
@@ -949,6 +971,7 @@ TAKES_CONTEXT = frozenset([
     "l3a_results_load",
     "l3a_results_summary",
     "l3a_results_verdict",
+    "l3a_results_significance",
     "l3a_report_write",
     "l3a_report_table",
     "l3a_report_figures",

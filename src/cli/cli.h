@@ -201,7 +201,7 @@ bool views_argument(const struct arguments *arguments, size_t *views);
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
 /* The code that switches a style on if the stream is a terminal, unless NO_COLOR or TERM says otherwise; "" elsewhere. */
-enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR, STYLE_UNDERLINED };
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR };
 
 const char *style(FILE *to, enum style wanted);
 /* Prints a line below an error on stderr that says what to do. */

@@ -78,8 +78,9 @@ static const struct manual manuals[] = {
      "my-run\n"},
     {"sweep",
      "Runs a grid: every method with every combination of the given values, for every seed. Any setting can have several values, "
-     "separated by commas; --eta also accepts dynamic. The table has one row per point and marks the best and second best of each "
-     "column; with --format latex or markdown, it is the one that 'l3a report' prints. sweep.csv has one row per point, seed and "
+     "separated by commas; --eta also accepts dynamic. The table has one row per point and marks the best of each column, and "
+     "those that may be as good, if there are at least five runs of each point; with --format latex or markdown, it is the one "
+     "that 'l3a report' prints. sweep.csv has one row per point, seed and "
      "phase.\n"
      "Points that share the random layer are learned together. Rows are read and expanded once for all of them, and different "
      "values of gamma or eta share their sums, except for the rows where their pseudo-labels differ. Different values of dim share "
@@ -298,7 +299,8 @@ static const struct manual manuals[] = {
      "map-by-phase.svg. Files of the same names are replaced. PDF and PNG (300 dots per inch) need the plug-in libl3a-figure.so, "
      "which is built where librsvg2-dev is installed.\n"
      "With --format latex or markdown, prints the results of finished runs, or of a finished sweep, as a table for a paper or a "
-     "web page.",
+     "web page. With --format csv, prints one row per method and metric, with the difference from the best, its interval and p "
+     "value.",
      "Write the report of a run again:\n"
      "  l3a report my-run\n"
      "Compare three runs:\n"

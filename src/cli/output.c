@@ -67,7 +67,7 @@ static int print_visible(FILE *to, const char *text, size_t limit) {
     return printed;
 }
 
-static const char *const style_codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[1;31m", "\033[4m"};
+static const char *const style_codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[1;31m"};
 
 /* Recognises a style by its address, so that a stranger's text that looks like one is not taken for one. */
 static bool is_style(const char *text) {

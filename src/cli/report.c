@@ -6,9 +6,9 @@
 
 const struct option report_options[] = {
     {"o", "FILE.html", "HTML file, or folder of figures; required for several runs [DIR/report.html, DIR/figures]"},
-    {"format", "html|svg|pdf|png|markdown|latex",
+    {"format", "html|svg|pdf|png|markdown|latex|csv",
      "the page; each of its charts as a figure in a file of its own; or, on the "
-     "standard output, the table to publish [html]"},
+     "standard output, the table to publish, or its numbers with differences, intervals and p values as CSV [html]"},
     {"title", "TEXT", "title of the page"},
     {"pictures", "DATASET", "data set with the test pictures, if the run does not record it"},
     {NULL, NULL, NULL},
@@ -25,7 +25,7 @@ static char *default_path(const char *folder, const char *name) {
 }
 
 int report_command(struct arguments *arguments) {
-    const char *format = argument_choice(arguments, "format", "html|svg|pdf|png|markdown|latex", "html"),
+    const char *format = argument_choice(arguments, "format", "html|svg|pdf|png|markdown|latex|csv", "html"),
                *path = argument(arguments, "o");
     const char *const *folders = arguments->positionals;
     const size_t count = arguments->positional_count;
@@ -42,7 +42,7 @@ int report_command(struct arguments *arguments) {
     if (!page && (options.title || options.pictures)) {
         return complain(arguments, "--%s is for the page, and %s has none", options.title ? "title" : "pictures", format);
     }
-    if (is_published(format)) {
+    if (is_published(format) || strcmp(format, "csv") == 0) {
         return path ? complain(arguments, "the table is printed on the standard output, so there is no -o")
                     : explain(arguments, print_report_table(arguments->context, folders, count, format));
     }

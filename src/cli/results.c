@@ -1,8 +1,6 @@
 /* The results of a run: tables with the paper's columns for people, and CSV and JSON for programs. */
 #include "rows.h"
 
-#include "common/rank.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +55,9 @@ static size_t list_ends(const l3a_results *results, size_t ends[1024]) {
     return count;
 }
 
-enum { COLUMNS = 5, F1_COLUMNS = 4 }; /* CF1 and OF1 are the last two of the first four */
+enum { COLUMNS = 5, LAST_COLUMN = 1, F1_COLUMNS = 4 }; /* CF1 and OF1 are the last two of the first four */
 static const char *const headings[COLUMNS] = {"avg", "last", "CF1", "OF1", "forget"};
+static const char *const metrics[COLUMNS] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting"};
 
 /* The table with a row for each method. */
 struct paper_table {
@@ -67,11 +66,12 @@ struct paper_table {
     const char *methods[METHODS];
     const char *thresholds[METHODS];
     l3a_summary summaries[METHODS];
-    size_t places[COLUMNS][METHODS]; /* 1: best of its column */
+    l3a_significance *differences[COLUMNS]; /* from the best of each column */
     size_t ends[1024], phases;
     bool mixed;           /* the methods' thresholds differ */
     int width, threshold; /* of the columns with the names and the thresholds */
     size_t seeds, orders; /* the most that a method has */
+    size_t pairs;         /* the most that a method has with the one that ends best */
 };
 
 static const double *column_value(const l3a_summary *summary, size_t column) {
@@ -89,16 +89,21 @@ static const char *threshold_of(const l3a_experiment *experiment, const char *me
     return "";
 }
 
-/* Ranks each column among the methods that learn phase by phase; in the last column, less is better. */
-static void rank_columns(struct paper_table *table) {
+static l3a_status compare_methods(l3a_context *context, struct paper_table *table) {
+    l3a_status status = L3A_OK;
+    for (size_t c = 0; c < COLUMNS && status == L3A_OK; c++) {
+        status = l3a_results_significance(context, &table->results, 1, metrics[c], SIZE_MAX, &table->differences[c]);
+    }
+    for (size_t i = 0; i < table->count && status == L3A_OK; i++) {
+        const size_t pairs = l3a_significance_at(table->differences[LAST_COLUMN], i)->pairs;
+        table->pairs = pairs > table->pairs ? pairs : table->pairs;
+    }
+    return status;
+}
+
+static void free_table(struct paper_table *table) {
     for (size_t c = 0; c < COLUMNS; c++) {
-        double values[METHODS];
-        struct ranked scratch[METHODS];
-        for (size_t i = 0; i < table->count; i++) {
-            const bool phased = phase_map(table->results, table->methods[i], table->ends[0]) >= 0;
-            values[i] = phased && table->count > 1 ? column_value(&table->summaries[i], c)[0] : NAN;
-        }
-        rank_numbers(values, table->count, 2, c + 1 == COLUMNS, scratch, table->places[c]);
+        l3a_significance_free(table->differences[c]);
     }
 }
 
@@ -122,8 +127,7 @@ static l3a_status fill_table(l3a_context *context, const l3a_experiment *experim
         table->seeds = summary->seeds > table->seeds ? summary->seeds : table->seeds;
         table->orders = summary->orders > table->orders ? summary->orders : table->orders;
     }
-    rank_columns(table);
-    return L3A_OK;
+    return compare_methods(context, table);
 }
 
 static void print_spread(const double value[2], size_t seeds, bool best) {
@@ -144,7 +148,19 @@ static void print_heading(const struct paper_table *table) {
             printf("  %-*s", table->threshold, "threshold");
         }
     }
-    printf("%s\n", style(stdout, STYLE_PLAIN));
+    printf("%s%s\n", table->pairs > 1 ? "  last: from the best" : "", style(stdout, STYLE_PLAIN));
+}
+
+/* How far its last mAP is from the best, and the interval. */
+static void print_difference(const struct paper_table *table, size_t i) {
+    const l3a_difference *found = l3a_significance_at(table->differences[LAST_COLUMN], i);
+    if (found->reference_index == i) {
+        printf("  best");
+    } else if (found->pairs > 1) {
+        printf("  %.2f (%.2f to %.2f)", found->difference, found->low, found->high);
+    } else {
+        printf("  -");
+    }
 }
 
 static void print_method(const struct paper_table *table, size_t i) {
@@ -158,18 +174,39 @@ static void print_method(const struct paper_table *table, size_t i) {
         }
     }
     for (size_t c = 0; c < COLUMNS; c++) {
-        print_spread(column_value(&table->summaries[i], c), table->summaries[i].seeds, table->places[c][i] == 1);
+        print_spread(column_value(&table->summaries[i], c), table->summaries[i].seeds,
+                     l3a_significance_at(table->differences[c], i)->best);
         if (table->mixed && c + 1 == F1_COLUMNS) {
             printf("  %-*s", table->threshold, table->thresholds[i]);
         }
     }
+    if (table->pairs > 1) {
+        print_difference(table, i);
+    }
     printf("\n");
+}
+
+/* What the last column is, and what is bold. */
+static void print_significance(const struct paper_table *table) {
+    if (table->pairs > 1) {
+        printf("Differences are from the best method that learns in phases, with 95 %% %s intervals over %zu paired runs (the same "
+               "seed and class order).\n",
+               table->pairs < 10 ? "t" : "bootstrap", table->pairs);
+    }
+    if (table->pairs >= 5 && style(stdout, STYLE_BOLD)[0]) {
+        printf("Bold: the best of the methods that learn in phases, and those that may be as good (p ≥ 0.05 after Holm's "
+               "correction).\n");
+    }
+    if (table->mixed) {
+        printf("CF1 and OF1 are compared only between methods with the same threshold.\n");
+    }
 }
 
 static l3a_status print_paper_table(l3a_context *context, const l3a_experiment *experiment) {
     struct paper_table table = {.count = 0};
     const l3a_status status = fill_table(context, experiment, &table);
     if (status != L3A_OK) {
+        free_table(&table);
         return status;
     }
     print_heading(&table);
@@ -187,6 +224,8 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_experiment *
         printf("CF1 and OF1: a class is predicted %s%s.\n", table.thresholds[0][0] == 'f' ? "above a score " : "if ",
                table.thresholds[0]);
     }
+    print_significance(&table);
+    free_table(&table);
     return L3A_OK;
 }
 
@@ -317,6 +356,47 @@ static void print_json_summary(struct printer *printer, const char *method, cons
     put_close(printer, '}');
 }
 
+static void print_json_difference(struct printer *printer, const char *metric, const l3a_difference *found) {
+    put_break(printer, 4);
+    put_open(printer, NULL, '{');
+    put_text(printer, "metric", metric);
+    put_text(printer, "method", found->method);
+    put_text(printer, "reference", found->reference);
+    put_count(printer, "pairs", found->pairs);
+    put_number(printer, "difference", found->difference, 9);
+    put_number(printer, "low", found->low, 9);
+    put_number(printer, "high", found->high, 9);
+    put_number(printer, "p", found->p, 12);
+    put_number(printer, "adjusted_p", found->adjusted_p, 12);
+    if (found->significant < 0) {
+        put_null(printer, "significant");
+    } else {
+        put_boolean(printer, "significant", found->significant);
+    }
+    put_close(printer, '}');
+}
+
+/* Each method and the best that it can be compared with. */
+static l3a_status print_json_significance(l3a_context *context, struct printer *printer, const l3a_results *results) {
+    put_open(printer, "significance", '[');
+    for (size_t c = 0; c < COLUMNS; c++) {
+        l3a_significance *differences = NULL;
+        const l3a_status status = l3a_results_significance(context, &results, 1, metrics[c], SIZE_MAX, &differences);
+        if (status != L3A_OK) {
+            return status;
+        }
+        for (size_t i = 0; i < l3a_significance_count(differences); i++) {
+            if (l3a_significance_at(differences, i)->pairs) {
+                print_json_difference(printer, metrics[c], l3a_significance_at(differences, i));
+            }
+        }
+        l3a_significance_free(differences);
+    }
+    put_break(printer, 2);
+    put_close(printer, ']');
+    return L3A_OK;
+}
+
 static l3a_status print_json(l3a_context *context, struct printer *printer, const l3a_results *results) {
     const char *methods[METHODS];
     const size_t count = list_methods(results, methods), orders = l3a_results_order_count(results);
@@ -345,6 +425,11 @@ static l3a_status print_json(l3a_context *context, struct printer *printer, cons
     }
     put_break(printer, 2);
     put_close(printer, ']');
+    put_break(printer, 2);
+    const l3a_status status = print_json_significance(context, printer, results);
+    if (status != L3A_OK) {
+        return status;
+    }
     put_break(printer, 0);
     put_close(printer, '}');
     printf("\n");

@@ -110,13 +110,15 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
     }
 }
 
-/* ---- The table: points down, measures across, the best and second best of each marked ---- */
+/* ---- The table: points down, measures across, the best of each marked, and those that may be as good ---- */
 
+static const char *const keys[MEASURES] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting", "base_mAP", "new_mAP"};
 static const char *const headings[COLUMNS] = {"avg mAP", "last mAP", "CF1", "OF1", "forgetting"};
 
 struct cell {
     double mean, deviation;
-    int place; /* 1: best, 2: second best, 0: neither */
+    int place; /* 1: highest or, of the last, lowest; 2: the next; 0: neither */
+    bool best; /* as in l3a_difference */
 };
 
 struct table {
@@ -125,6 +127,7 @@ struct table {
     size_t points, seeds, orders;
     struct cell (*cells)[MEASURES];
     size_t *phases, most; /* of each point, and of any */
+    size_t pairs;         /* the most runs that a point and the best one have in common */
     bool methods, mixed;  /* show a column for the method, and for the threshold */
 };
 
@@ -133,7 +136,7 @@ static bool competes(const struct table *table, size_t point) {
     return table->phases[point] == table->most;
 }
 
-/* Marks the best and the second best value of a column; in the last, less is better. */
+/* Finds the places of a column; in the last, less is better. */
 static l3a_status rank_column(struct table *table, size_t column) {
     double *values = calloc(table->points, sizeof *values);
     size_t *places = calloc(table->points, sizeof *places);
@@ -154,6 +157,27 @@ static l3a_status rank_column(struct table *table, size_t column) {
     return room ? L3A_OK : L3A_ERROR_MEMORY;
 }
 
+/* Finds the best points of each column, and those that may be as good. */
+static l3a_status compare_points(l3a_context *context, struct table *table) {
+    const l3a_results **results = calloc(table->points, sizeof *results);
+    l3a_status status = results ? L3A_OK : L3A_ERROR_MEMORY;
+    for (size_t i = 0; results && i < table->points; i++) {
+        results[i] = l3a_experiment_results(table->sweep, i);
+    }
+    for (size_t j = 0; j < COLUMNS && status == L3A_OK; j++) {
+        l3a_significance *differences = NULL;
+        status = l3a_results_significance(context, results, table->points, keys[j], SIZE_MAX, &differences);
+        for (size_t i = 0; i < l3a_significance_count(differences); i++) {
+            const l3a_difference *found = l3a_significance_at(differences, i);
+            table->cells[i][j].best = found->best;
+            table->pairs = found->pairs > table->pairs ? found->pairs : table->pairs;
+        }
+        l3a_significance_free(differences);
+    }
+    free(results);
+    return status;
+}
+
 static l3a_status fill_table(l3a_context *context, struct table *table) {
     for (size_t i = 0; i < table->points; i++) {
         const l3a_results *results = l3a_experiment_results(table->sweep, i);
@@ -166,7 +190,7 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
                                                 summary.last_overall_f1, summary.forgetting, summary.base_map,
                                                 summary.new_map};
         for (size_t j = 0; j < MEASURES; j++) {
-            table->cells[i][j] = (struct cell){values[j][0], values[j][1], 0};
+            table->cells[i][j] = (struct cell){values[j][0], values[j][1], 0, false};
         }
         for (size_t j = 0; j < l3a_results_count(results); j++) {
             const size_t phase = l3a_results_at(results, j)->phase;
@@ -182,17 +206,17 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
     for (size_t j = 0; status == L3A_OK && j < COLUMNS && table->points > 1; j++) {
         status = rank_column(table, j);
     }
-    return status;
+    return status == L3A_OK ? compare_points(context, table) : status;
 }
 
-/* Around a number: plain, best, second best. */
+/* Around a number: plain, best. */
 struct marks {
-    const char *opening[3], *closing[3];
+    const char *opening[2], *closing[2];
 };
 
-static void print_number(const struct marks *marks, const char *text, int place, int width) {
+static void print_number(const struct marks *marks, const char *text, bool best, int width) {
     const int padding = width - display_width(text);
-    printf("%*s%s%s%s", padding > 0 ? padding : 0, "", marks->opening[place], text, marks->closing[place]);
+    printf("%*s%s%s%s", padding > 0 ? padding : 0, "", marks->opening[best], text, marks->closing[best]);
 }
 
 static int label_width(const struct table *table, size_t axis, const char *name) {
@@ -250,7 +274,7 @@ static void print_row(const struct table *table, const struct marks *marks, size
             print_threshold(table, point);
         }
         printf("  ");
-        print_number(marks, text, cell && !missing ? cell->place : 0, width);
+        print_number(marks, text, cell && !missing && cell->best, width);
     }
     printf("\n");
 }
@@ -260,7 +284,7 @@ static void print_best(const struct table *table) {
     const char *between = NULL;
     for (size_t i = 0; i < table->points; i++) {
         if (table->cells[i][1].place == 1) {
-            printf("%s%s", between ? between : "Best last mAP: ", l3a_experiment_label(table->sweep, i));
+            printf("%s%s", between ? between : "Highest last mAP: ", l3a_experiment_label(table->sweep, i));
             between = "; ";
         }
     }
@@ -269,17 +293,31 @@ static void print_best(const struct table *table) {
     }
 }
 
-/* Bold and underlined on a terminal; elsewhere * and + say the same. */
+/* What the marks mean, or why there are none. */
+static void print_meaning(const struct table *table, const char *mark) {
+    if (table->pairs >= 5) {
+        printf(
+            "%s the best of the points that learn in phases, and those that may be as good (p ≥ 0.05 after Holm's correction).\n",
+            mark);
+    } else if (table->pairs) {
+        printf("Nothing is marked as best: %zu paired %s cannot tell whether a difference is chance (it takes five).\n",
+               table->pairs, plural(table->pairs, "run", "runs"));
+    }
+    if (table->mixed) {
+        printf("CF1 and OF1 are compared only between points with the same threshold.\n");
+    }
+}
+
+/* Bold on a terminal; elsewhere * says the same. */
 static void print_table(const struct table *table) {
-    static const struct marks plain = {{"", "", ""}, {" ", "*", "+"}};
-    const char *bold = style(stdout, STYLE_BOLD), *end = style(stdout, STYLE_PLAIN);
-    const struct marks shown = {{"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}};
-    const bool terminal = bold[0];
+    static const struct marks plain = {{"", ""}, {" ", "*"}};
+    const struct marks shown = {{"", style(stdout, STYLE_BOLD)}, {"", style(stdout, STYLE_PLAIN)}};
+    const bool terminal = shown.opening[1][0];
     print_best(table);
     for (size_t i = 0; i <= table->points; i++) {
         print_row(table, terminal ? &shown : &plain, i ? i - 1 : SIZE_MAX);
     }
-    printf("%s", terminal || table->points < 2 ? "" : "* best, + second best\n");
+    print_meaning(table, terminal ? "Bold:" : "*");
     if (table->orders > 1) {
         printf("± is the standard deviation over %zu class orders and %zu %s (%zu runs of each point).\n", table->orders,
                table->seeds, plural(table->seeds, "seed", "seeds"), table->orders * table->seeds);
@@ -313,8 +351,6 @@ static void print_json_phases(struct printer *printer, const struct table *table
     }
     put_close(printer, ']');
 }
-
-static const char *const keys[MEASURES] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting", "base_mAP", "new_mAP"};
 
 static void print_json(const struct table *table) {
     struct printer printer = printer_of("json");

@@ -8,48 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The standard deviation of the difference between two contenders; NaN if each has only one trial. */
-static double difference_spread(const struct contender *left, const struct contender *right) {
-    struct spread spread = {0};
-    double result[2];
-    for (size_t i = 0; i < left->results->count; i++) {
-        const l3a_result *row = &left->results->rows[i];
-        const size_t order = left->results->details[i].order;
-        const struct trial own = {left->method, row->seed, order};
-        double map, other;
-        if (row->phase != 1 || strcmp(row->method, left->method) != 0) {
-            continue;
-        }
-        for (size_t o = 0; o < l3a_results_order_count(right->results); o++) {
-            const struct trial theirs = {right->method, row->seed, o};
-            if (strcmp(l3a_results_order(left->results, order), l3a_results_order(right->results, o)) == 0 &&
-                results_last_map(left->results, &own, &map) && results_last_map(right->results, &theirs, &other)) {
-                spread_add(&spread, map - other);
-            }
-        }
-    }
-    if (spread.count > 1 && spread.count == left->summary->seeds && spread.count == right->summary->seeds) {
-        spread_finish(&spread, result);
-        return result[1];
-    }
-    return left->summary->seeds > 1 && right->summary->seeds > 1 ? hypot(left->summary->last_map[1], right->summary->last_map[1])
-                                                                 : NAN;
-}
-
 struct clause {
     const struct contender *other; /* NULL: there is nobody to compare with */
-    double shown, spread;          /* the difference as tables show it: two numbers there that differ never differ by 0.00 */
-    bool level, within;
+    double shown;                  /* the difference as tables show it: two numbers there that differ never differ by 0.00 */
+    bool level;
+    const l3a_difference *difference; /* of the other, minus this one */
 };
 
-static struct clause compare(const struct contender *own, const struct contender *other) {
-    struct clause clause = {.other = other};
+static struct clause compare(const struct contender *own, const struct contender *other, const l3a_difference *difference) {
+    struct clause clause = {.other = other, .difference = difference};
     if (other) {
         const double left = own->summary->last_map[0], right = other->summary->last_map[0];
         clause.shown = fabs(left - right) < 0.095 ? as_printed(left, 2) - as_printed(right, 2) : left - right;
-        clause.spread = difference_spread(own, other);
         clause.level = as_printed(left, 2) == as_printed(right, 2);
-        clause.within = !clause.level && fabs(left - right) <= clause.spread;
+        if (difference->pairs > 1 && (own->summary->seeds != difference->pairs || other->summary->seeds != difference->pairs)) {
+            clause.shown = -difference->difference; /* the means are of other trials, too */
+            clause.level = as_printed(clause.shown, 2) == 0;
+        }
     }
     return clause;
 }
@@ -61,35 +36,49 @@ static void print_number(text_builder *text, double value, int decimals) {
     text_builder_print(text, "%s", number_use_point(number));
 }
 
-static void print_clause(const struct clause *clause, bool unit, text_builder *text) {
+/* The ends of the interval, seen as the clause sees the difference: above and below are both positive. */
+static void print_interval(const struct clause *clause, bool named, int decimals, text_builder *text) {
+    const l3a_difference *difference = clause->difference;
+    const bool above = clause->shown > 0;
+    text_builder_print(text, named ? " (95 %% interval " : " (");
+    print_number(text, above ? -difference->high : difference->low, decimals);
+    text_builder_print(text, " to ");
+    print_number(text, above ? -difference->low : difference->high, decimals);
+    text_builder_print(text, difference->significant ? ")" : "; may be chance)");
+}
+
+static void print_clause(const struct clause *clause, bool first, bool told, text_builder *text) {
+    const int decimals = fabs(clause->shown) < 0.095 ? 2 : 1;
     if (clause->level) {
         text_builder_print(text, "level with %s", clause->other->label);
         return;
     }
-    print_number(text, fabs(clause->shown), fabs(clause->shown) < 0.095 ? 2 : 1);
-    text_builder_print(text, "%s %s %s", unit ? " mAP" : "", clause->shown > 0 ? "above" : "below", clause->other->label);
+    print_number(text, fabs(clause->shown), decimals);
+    text_builder_print(text, "%s %s %s", first ? " mAP" : "", clause->shown > 0 ? "above" : "below", clause->other->label);
+    if (told) {
+        print_interval(clause, first, decimals, text);
+    }
 }
 
-/* The contender with the highest last mAP, other than `except`; the first of several. */
-static const struct contender *best_of(const struct contender *contenders, size_t count, bool phased,
-                                       const struct contender *except) {
-    const struct contender *best = NULL;
+const char *bound_name(const char *const *methods, size_t count) {
+    bool plus = false, bounds[2] = {false, false}; /* l3a+; joint, joint+ */
     for (size_t i = 0; i < count; i++) {
-        const struct contender *own = &contenders[i];
-        const bool better = !best || as_printed(own->summary->last_map[0], 2) > as_printed(best->summary->last_map[0], 2);
-        best = own != except && own->phased == phased && better ? own : best;
+        plus = plus || strcmp(methods[i], "l3a+") == 0;
+        bounds[0] = bounds[0] || strcmp(methods[i], "joint") == 0;
+        bounds[1] = bounds[1] || strcmp(methods[i], "joint+") == 0;
     }
-    return best;
+    return bounds[1] && (plus || !bounds[0]) ? "joint+" : bounds[0] ? "joint" : NULL;
 }
 
 /* Joint learning, or the best of the methods that learn all classes at once. */
-static const struct contender *bound_of(const struct contender *contenders, size_t count, const struct contender *except) {
-    for (size_t i = 0; i < count; i++) {
-        if (!contenders[i].phased && &contenders[i] != except && strcmp(contenders[i].method, "joint") == 0) {
+static const struct contender *bound_of(const struct contender *contenders, size_t count, const char *name,
+                                        const struct contender *except) {
+    for (size_t i = 0; name && i < count; i++) {
+        if (!contenders[i].phased && &contenders[i] != except && strcmp(contenders[i].method, name) == 0) {
             return &contenders[i];
         }
     }
-    return best_of(contenders, count, false, except);
+    return best_of(contenders, count, LAST_MAP, false, except, NULL);
 }
 
 const char *spread_source(size_t orders, size_t trials) {
@@ -102,35 +91,67 @@ static void print_alone(const struct contender *own, text_builder *text) {
     text_builder_print(text, " mAP over %zu classes.", own->results->classes.count);
 }
 
-void verdict_print(const struct contender *contenders, size_t count, text_builder *text) {
-    const struct contender *own = best_of(contenders, count, true, NULL);
-    own = own ? own : bound_of(contenders, count, NULL);
-    if (!own) {
-        return;
+/* How many pairs the comparisons have, and that they are too few. */
+static void print_too_few(size_t pairs, text_builder *text) {
+    if (pairs == 1) {
+        text_builder_print(text, "; one run of each cannot tell whether that is chance (it takes five).");
+    } else {
+        text_builder_print(text, "; %zu paired runs cannot tell whether that is chance (it takes five).", pairs);
     }
-    const struct clause rival = compare(own, own->phased ? best_of(contenders, count, true, own) : NULL),
-                        bound = compare(own, bound_of(contenders, count, own));
-    const char *source = spread_source(own->summary->orders, own->summary->seeds);
-    if (!rival.other && !bound.other) {
-        print_alone(own, text);
-        return;
+}
+
+static void print_sentence(const struct contender *own, const struct clause *rival, const struct clause *bound,
+                           text_builder *text) {
+    const struct clause *const clauses[2] = {rival->other ? rival : bound, rival->other ? bound : NULL};
+    size_t fewest = SIZE_MAX;
+    for (size_t i = 0; i < 2; i++) {
+        const bool compared = clauses[i] && clauses[i]->other;
+        fewest = compared && clauses[i]->difference->pairs < fewest ? clauses[i]->difference->pairs : fewest;
     }
+    const bool told = fewest >= PAIRS_TO_TELL;
     text_builder_print(text, "%s ends ", own->label);
-    if (rival.other) {
-        print_clause(&rival, true, text);
+    print_clause(clauses[0], true, told, text);
+    if (clauses[1] && clauses[1]->other) {
+        text_builder_print(text, " and ");
+        print_clause(clauses[1], clauses[0]->level, told, text);
     }
-    if (rival.other && bound.other) {
-        text_builder_print(text, rival.within && !bound.within ? ", within the spread of %s, and " : " and ", source);
+    if (told) {
+        text_builder_print(text, ".");
+    } else {
+        print_too_few(fewest, text);
     }
-    if (bound.other) {
-        print_clause(&bound, !rival.other || rival.level, text);
+}
+
+l3a_status verdict_print(l3a_context *context, const struct contender *contenders, size_t count, text_builder *text) {
+    l3a_status status = L3A_OK;
+    l3a_difference *differences = NULL;
+    const char **methods = NULL;
+    TRY(allocate_zeroed(context, count + 1, sizeof *differences, &differences));
+    TRY(allocate_zeroed(context, count + 1, sizeof *methods, &methods));
+    for (size_t i = 0; i < count; i++) {
+        methods[i] = contenders[i].method;
     }
-    if (rival.within && bound.within) {
-        text_builder_print(text, ", both within the spread of %s", source);
-    } else if (bound.other ? bound.within : rival.within) {
-        text_builder_print(text, ", within the spread of %s", source);
+    const char *name = bound_name(methods, count);
+    const struct contender *own = best_of(contenders, count, LAST_MAP, true, NULL, NULL);
+    own = own ? own : bound_of(contenders, count, name, NULL);
+    if (!own) {
+        goto done;
     }
-    text_builder_print(text, own->summary->seeds > 1 ? "." : ", with one seed.");
+    TRY(compare_all(context, contenders, count, LAST_MAP, own, differences));
+    const struct contender *next = own->phased ? best_of(contenders, count, LAST_MAP, true, own, NULL) : NULL,
+                           *all = bound_of(contenders, count, name, own);
+    const struct clause rival = compare(own, next, next ? &differences[next - contenders] : NULL),
+                        bound = compare(own, all, all ? &differences[all - contenders] : NULL);
+    if (rival.other || bound.other) {
+        print_sentence(own, &rival, &bound, text);
+    } else {
+        print_alone(own, text);
+    }
+    status = text->status;
+done:
+    release(context, differences);
+    release(context, methods);
+    return status;
 }
 
 l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results, char *text, size_t capacity) {
@@ -138,25 +159,13 @@ l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results,
     text_builder sentence = {.context = context};
     struct contender *contenders = NULL;
     l3a_summary *summaries = NULL;
-    size_t count = 0, phases = 0;
     NEED(context, context, results, text);
-    TRY(allocate_zeroed(context, results->methods.count + 1, sizeof *contenders, &contenders));
-    TRY(allocate_zeroed(context, results->methods.count + 1, sizeof *summaries, &summaries));
-    for (size_t i = 0; i < results->count; i++) {
-        phases = results->rows[i].phase > phases ? results->rows[i].phase : phases;
-    }
-    for (size_t i = 0; i < results->count; i++) {
-        const char *method = results->rows[i].method;
-        if (i == 0 || results->rows[i - 1].method != method) { /* rows are sorted by method */
-            summaries[count].size = sizeof summaries[count];
-            TRY(l3a_results_summary(context, results, method, &summaries[count]));
-            contenders[count] = (struct contender){method, method, results, &summaries[count], false};
-            count++;
-        }
-        contenders[count - 1].phased = contenders[count - 1].phased || results->rows[i].phase > 1 || phases == 1;
-    }
-    verdict_print(contenders, count, &sentence);
-    TRY(sentence.status);
+    const size_t count = list_contenders(&results, 1, NULL);
+    TRY(allocate_zeroed(context, count + 1, sizeof *contenders, &contenders));
+    TRY(allocate_zeroed(context, count + 1, sizeof *summaries, &summaries));
+    list_contenders(&results, 1, contenders);
+    TRY(complete_contenders(context, contenders, count, summaries));
+    TRY(verdict_print(context, contenders, count, &sentence));
     snprintf(text, capacity, "%s", sentence.length ? sentence.text : "");
 done:
     text_builder_free(&sentence);

@@ -173,11 +173,10 @@ done:
     return status;
 }
 
-l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results) {
+l3a_status results_load(l3a_context *context, const char *folder, l3a_results **results) {
     l3a_status status = L3A_OK;
     l3a_results *made = NULL;
     char *path = NULL;
-    NEED(context, context, folder, results);
     TRY(results_create(context, &made));
     TRY(join_path(context, folder, "run.json", &path));
     TRY(read_classes(context, path, made));

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METHOD_LIMIT = 1000, SUMMARY = 7 }; /* SUMMARY: the values of a summary */
+enum { METHOD_LIMIT = 1000 };
 
 l3a_status results_create(l3a_context *context, l3a_results **results) {
     const l3a_status status = allocate_zeroed(context, 1, sizeof **results, results);
@@ -38,6 +38,7 @@ void l3a_results_free(l3a_results *results) {
     release(context, results->seeds);
     tables_free(context, &results->tables);
     text_list_clear(context, &results->methods);
+    text_list_clear(context, &results->thresholds);
     text_list_clear(context, &results->classes);
     text_list_clear(context, &results->orders);
     release(context, results->positions);
@@ -323,37 +324,46 @@ void results_cut(l3a_results *results, const struct trial *trial, size_t keep) {
     cut_stages(results, trial, keep);
 }
 
-bool results_last_map(const l3a_results *results, const struct trial *trial, double *map) {
-    size_t phase = 0;
-    for (size_t i = 0; i < results->count; i++) {
-        if (is_of(results, i, trial) && results->rows[i].phase > phase) {
-            phase = results->rows[i].phase;
-            *map = results->rows[i].metrics.mean_ap;
-        }
+l3a_status results_set_threshold(l3a_results *results, const char *method, const char *threshold) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    const char *kept;
+    TRY(keep_method(results, method, &kept));
+    const size_t at = text_list_find(&results->methods, kept);
+    while (results->thresholds.count <= at) {
+        TRY(text_list_add(context, &results->thresholds, "", 0));
     }
-    return phase > 0;
+    char *copy = NULL;
+    TRY(copy_text(context, threshold, strlen(threshold), &copy));
+    release(context, results->thresholds.items[at]);
+    results->thresholds.items[at] = copy;
+done:
+    return status;
 }
 
-/* Best earlier AP minus the last AP, averaged over the classes that were measured before the last phase. */
-static double forgetting(const l3a_results *results, const struct trial *trial, size_t last_row) {
-    const l3a_result *last = &results->rows[last_row];
+const char *results_threshold(const l3a_results *results, const char *method) {
+    const size_t at = text_list_find(&results->methods, method);
+    return at < results->thresholds.count ? results->thresholds.items[at] : "";
+}
+
+/* Best earlier AP minus the last AP, averaged over the classes that were measured before the last phase. The rows [first, last] are
+ * those of a trial. NaN if the APs are unknown. */
+static double forgetting(const l3a_results *results, size_t first, size_t last) {
     double sum = 0;
     size_t classes = 0;
-    for (size_t k = 0; k < last->last; k++) {
+    for (size_t k = 0; k < results->rows[last].last; k++) {
         double best = -1;
-        for (size_t i = 0; i < results->count; i++) {
-            const l3a_result *row = &results->rows[i];
-            if (is_of(results, i, trial) && row->phase < last->phase && k < row->last &&
-                results->details[i].average_precision[k] > best) {
+        for (size_t i = first; i < last; i++) {
+            if (k < results->rows[i].last && results->details[i].average_precision[k] > best) {
                 best = results->details[i].average_precision[k];
             }
         }
         if (best >= 0) {
-            sum += best - results->details[last_row].average_precision[k];
+            sum += best - results->details[last].average_precision[k];
             classes++;
         }
     }
-    return classes ? sum / (double)classes : 0;
+    return classes ? sum / (double)classes : isnan(results->details[last].average_precision[0]) ? NAN : 0;
 }
 
 void spread_add(struct spread *spread, double value) {
@@ -369,44 +379,39 @@ void spread_finish(const struct spread *spread, double result[2]) {
     result[1] = sqrt(variance > 0 ? variance : 0);
 }
 
-/* The values of the trial that begins with a row. Returns its last row. */
-static size_t summarise_trial(const l3a_results *results, size_t first, double values[SUMMARY]) {
+size_t results_trial(const l3a_results *results, size_t first, double values[TRIAL_VALUES]) {
     const struct trial trial = trial_of_row(results, first);
-    size_t last = first, phases = 0;
+    size_t last = first;
     double sum = 0;
-    for (size_t j = 0; j < results->count; j++) {
-        if (is_of(results, j, &trial)) {
-            sum += results->rows[j].metrics.mean_ap;
-            phases++;
-            last = results->rows[j].phase > results->rows[last].phase ? j : last;
-        }
+    for (size_t i = first; i < results->count && is_of(results, i, &trial); i++) { /* rows are sorted, by phase too */
+        sum += results->rows[i].metrics.mean_ap;
+        last = i;
     }
     const l3a_result *row = &results->rows[last];
-    const double own[SUMMARY] = {sum / (double)phases,
-                                 row->metrics.mean_ap,
-                                 row->metrics.class_f1,
-                                 row->metrics.overall_f1,
-                                 forgetting(results, &trial, last),
-                                 row->base_map,
-                                 row->new_map};
-    memcpy(values, own, sizeof own);
+    values[AVERAGE_MAP] = sum / (double)(last - first + 1);
+    values[LAST_MAP] = row->metrics.mean_ap;
+    values[LAST_CLASS_F1] = row->metrics.class_f1;
+    values[LAST_OVERALL_F1] = row->metrics.overall_f1;
+    values[FORGETTING] = forgetting(results, first, last);
+    values[BASE_MAP] = row->base_map;
+    values[NEW_MAP] = row->new_map;
     return last;
 }
 
 l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method, l3a_summary *summary) {
-    struct spread spreads[SUMMARY] = {{0}};
+    struct spread spreads[TRIAL_VALUES] = {{0}};
     l3a_status status = L3A_OK;
     NEED(context, context, results, method, summary);
     TRY(CHECK_SIZED(context, summary));
     l3a_summary own = {.size = sizeof own, .method = method};
     size_t previous = SIZE_MAX; /* rows are sorted by order */
     for (size_t i = 0; i < results->count; i++) {
-        double values[SUMMARY];
+        double values[TRIAL_VALUES];
         if (results->rows[i].phase != 1 || strcmp(results->rows[i].method, method) != 0) {
             continue;
         }
-        summarise_trial(results, i, values);
-        for (size_t j = 0; j < SUMMARY; j++) {
+        results_trial(results, i, values);
+        for (size_t j = 0; j < TRIAL_VALUES; j++) {
             spread_add(&spreads[j], values[j]);
         }
         own.orders += results->details[i].order != previous;
@@ -414,9 +419,9 @@ l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results,
     }
     FAIL_IF(!spreads[0].count, context, L3A_ERROR_ARGUMENT, NULL, "there are no results of method '%s'", method);
     own.seeds = spreads[0].count;
-    double *const targets[SUMMARY] = {own.average_map, own.last_map, own.last_class_f1, own.last_overall_f1,
-                                      own.forgetting,  own.base_map, own.new_map};
-    for (size_t j = 0; j < SUMMARY; j++) {
+    double *const targets[TRIAL_VALUES] = {own.average_map, own.last_map, own.last_class_f1, own.last_overall_f1,
+                                           own.forgetting,  own.base_map, own.new_map};
+    for (size_t j = 0; j < TRIAL_VALUES; j++) {
         spread_finish(&spreads[j], targets[j]);
     }
     TRY(WRITE_SIZED(context, summary, own));

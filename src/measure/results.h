@@ -36,8 +36,9 @@ struct stage_time {
 
 struct l3a_results {
     l3a_context *context;
-    text_list methods; /* the names that rows point to, in the order in which rows are sorted */
-    uint64_t *seeds;   /* in the same way */
+    text_list methods;    /* the names that rows point to, in the order in which rows are sorted */
+    text_list thresholds; /* above which each of these predicts, as threshold_describe() says it; those past the end are unknown */
+    uint64_t *seeds;      /* in the same way */
     size_t seed_count, seed_capacity;
     text_list classes; /* in the run's first order */
     text_list orders;  /* what the class orders are called, if there are several; otherwise empty */
@@ -76,8 +77,14 @@ l3a_status results_write_stages(l3a_results *results, const char *folder);
 /* Adds the contents of the files, if they exist. */
 l3a_status results_read(l3a_results *results, const char *folder);
 
-/* The mAP after the last phase that a trial has; false if it has none. */
-bool results_last_map(const l3a_results *results, const struct trial *trial, double *map);
+/* Records above which threshold a method predicts, and tells: "" if it is unknown. */
+l3a_status results_set_threshold(l3a_results *results, const char *method, const char *threshold);
+const char *results_threshold(const l3a_results *results, const char *method);
+
+/* What a trial comes to, in the order of l3a_summary. */
+enum trial_value { AVERAGE_MAP, LAST_MAP, LAST_CLASS_F1, LAST_OVERALL_F1, FORGETTING, BASE_MAP, NEW_MAP, TRIAL_VALUES };
+/* The values of the trial whose first phase is row `first`; NaN: not recorded. Returns its last row. */
+size_t results_trial(const l3a_results *results, size_t first, double values[TRIAL_VALUES]);
 
 /* The mean and the standard deviation of a sample; the deviation of one value is 0. Start from zeroes. */
 struct spread {

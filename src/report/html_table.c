@@ -1,5 +1,7 @@
 #include "report/html_table.h"
 
+#include <math.h>
+
 static void open_tag(text_builder *page, const char *tag, const char *kind) {
     html_print(page, kind ? "<%s class=\"%s\">" : "<%s>", tag, kind);
 }
@@ -56,6 +58,10 @@ void table_count(text_builder *page, uint64_t count) {
 }
 
 void table_spread(text_builder *page, const double value[2], size_t seeds, bool best) {
+    if (isnan(value[0])) {
+        table_number(page, NAN, 2);
+        return;
+    }
     open_tag(page, "td", best ? "best" : NULL);
     html_print(page, "%.2f", value[0]);
     if (seeds > 1) {

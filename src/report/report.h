@@ -16,6 +16,8 @@ struct method_table {
 /* l3a_report_write() with the methods that the page can describe. */
 l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                         const struct method_table *methods, const char *path);
+/* l3a_results_load(), with the same methods. */
+l3a_status report_results(l3a_context *context, const char *folder, const struct method_table *methods, l3a_results **results);
 /* l3a_report_figures(), with the same methods. */
 l3a_status report_figures(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                           const struct method_table *methods, const char *format, const char *folder);
@@ -41,8 +43,9 @@ struct series {
     l3a_summary summary;
     size_t rows;     /* phases that at least one seed has */
     size_t last_row; /* of the first seed, in the results */
-    char threshold[THRESHOLD_TEXT];
-    double gap; /* last mAP of the run's `joint` minus this one's; NaN: joint was not run, or is this series */
+    const char *threshold;
+    const char *bound; /* the run's joint+ or joint, if it was run and is not this series … */
+    double gap;        /* … and its last mAP minus this one's; otherwise NaN */
 };
 
 /* A chart in a file of its own (report_figures.c). */
@@ -70,11 +73,12 @@ struct report {
     size_t run_count;
     struct series *series;
     size_t series_count;
-    struct report_sweep *sweep; /* NULL: the page is about runs */
-    bool by_grid;               /* the points of a sweep are in the order of its grid; otherwise the best comes first */
-    text_builder page, links;   /* the body, and the list of its sections */
-    struct canvas canvas;       /* the page, or the figure that is being drawn; then the page is made all the same, and dropped */
-    text_builder drawing;       /* of that figure */
+    l3a_difference *differences; /* [SUMMARY_COLUMNS x series] */
+    struct report_sweep *sweep;  /* NULL: the page is about runs */
+    bool by_grid;                /* the points of a sweep are in the order of its grid; otherwise the best comes first */
+    text_builder page, links;    /* the body, and the list of its sections */
+    struct canvas canvas;        /* the page, or the figure that is being drawn; then the page is made all the same, and dropped */
+    text_builder drawing;        /* of that figure */
     struct figure *figures;
     size_t figure_count, figure_capacity;
     bool has_boxes; /* on pictures: the page needs report_box_style */
@@ -108,15 +112,24 @@ size_t phase_ends(const struct report *report, const struct series *only, size_t
 enum orders { FIRST_ORDER, ALL_ORDERS };
 double class_precision(const struct series *series, size_t last, size_t k, enum orders orders);
 
-/* report_compare.c. The columns of a summary: avg mAP, last mAP, CF1, OF1, forgetting. */
-enum { SUMMARY_COLUMNS = 5, COLUMN_FORGETTING = 4 };
-const double *summary_column(const l3a_summary *summary, size_t column);
-/* Whether a series can be best: it learns in phases, and its run is finished. */
-bool competes(const struct series *series);
+/* report_compare.c. The columns of a summary: avg mAP, last mAP, CF1, OF1, forgetting, which are the first of enum trial_value. */
+enum { SUMMARY_COLUMNS = FORGETTING + 1 };
 /* Two runs are comparable if their task is the same: protocol, classes and test rows. */
 bool are_comparable(const struct report_run *left, const struct report_run *right);
-/* Whether a series is best among the comparable ones, if there are others. Equal numbers are both best. */
-bool is_best(const struct report *report, const struct series *own, size_t column);
+/* Compares all series with the best of the comparable ones, if their runs are finished. */
+l3a_status compare_series(struct report *report);
+/* What came of it. */
+const l3a_difference *series_difference(const struct report *report, const struct series *series, size_t column);
+/* Whether a number is bold: that of the best, and those that may be as good. */
+bool is_best(const struct report *report, const struct series *series, size_t column);
+/* The most pairs that a comparison has. */
+size_t most_pairs(const struct report *report, size_t column);
+/* report_significance.c. A sentence that says what is bold, or why nothing is; and the table of differences, if there are several
+ * pairs. */
+void print_bold_rule(const struct report *report, text_builder *text);
+void print_differences(struct report *report);
+/* report_csv.c. The rows of all series. */
+void print_csv_table(const struct report *report, text_builder *text);
 /* One sentence about all series, if their runs are finished and comparable; appends nothing otherwise. */
 l3a_status report_verdict(const struct report *report, text_builder *text);
 /* The same as a paragraph of the page. */

@@ -27,7 +27,7 @@ static bool is_rare(const struct classes *c, size_t k) {
 static const struct series *second_series(const struct classes *c) {
     for (size_t i = 1; i < c->report->series_count; i++) {
         const struct series *series = &c->report->series[i];
-        if (series->run == c->focus->run && strcmp(series->method, "joint") == 0) {
+        if (series->run == c->focus->run && c->focus->bound && strcmp(series->method, c->focus->bound) == 0) {
             return series;
         }
     }

@@ -1,19 +1,8 @@
-/* Which series are comparable, which is best, and one sentence about them. */
-#include "common/rank.h"
+/* Which series are comparable, how they differ, and one sentence about them. */
 #include "report/report.h"
 
 #include <math.h>
 #include <string.h>
-
-const double *summary_column(const l3a_summary *summary, size_t column) {
-    const double *const columns[SUMMARY_COLUMNS] = {summary->average_map, summary->last_map, summary->last_class_f1,
-                                                    summary->last_overall_f1, summary->forgetting};
-    return columns[column];
-}
-
-bool competes(const struct series *series) {
-    return series->rows > 1 && series->run->finished;
-}
 
 bool are_comparable(const struct report_run *left, const struct report_run *right) {
     static const char *const keys[] = {"run.protocol", "run.classes", "run.classes_by_order", "run.test.xxh3",
@@ -25,44 +14,102 @@ bool are_comparable(const struct report_run *left, const struct report_run *righ
     return same;
 }
 
-/* For forgetting, the lowest value is best. */
-bool is_best(const struct report *report, const struct series *own, size_t column) {
-    const double value = as_printed(summary_column(&own->summary, column)[0], 2);
-    size_t rivals = 0;
+/* ---- Significance ---- */
+
+/* The series as contenders: those that are comparable with a series, if its run is finished, or all. Returns how many; numbers[i]
+ * is the series of contender i. */
+static size_t list_contenders_like(const struct report *report, const struct series *like, struct contender *contenders,
+                                   size_t *numbers) {
+    size_t count = 0, phases = 0;
     for (size_t i = 0; i < report->series_count; i++) {
-        const struct series *other = &report->series[i];
-        if (other != own && competes(other) && are_comparable(own->run, other->run)) {
-            const double theirs = as_printed(summary_column(&other->summary, column)[0], 2);
-            if (column == COLUMN_FORGETTING ? theirs < value : theirs > value) {
-                return false;
-            }
-            rivals++;
+        const struct series *series = &report->series[i];
+        if (series->run->finished && are_comparable(like->run, series->run)) {
+            contenders[count] =
+                (struct contender){series->label, series->method, series->run->results, &series->summary, series->rows > 1};
+            numbers[count++] = i;
+            phases = series->rows > phases ? series->rows : phases;
         }
     }
-    return competes(own) && rivals;
+    for (size_t i = 0; i < count && phases == 1; i++) {
+        contenders[i].phased = true;
+    }
+    return count;
 }
+
+/* Fills in the differences of all series that are comparable with one. */
+static l3a_status compare_with(struct report *report, const struct series *like, struct contender *contenders, size_t *numbers,
+                               l3a_difference *differences) {
+    l3a_status status = L3A_OK;
+    const size_t count = list_contenders_like(report, like, contenders, numbers);
+    for (size_t column = 0; column < SUMMARY_COLUMNS; column++) {
+        TRY(compare_all(report->context, contenders, count, (enum trial_value)column, NULL, differences));
+        for (size_t i = 0; i < count; i++) {
+            l3a_difference *kept = &report->differences[column * report->series_count + numbers[i]];
+            *kept = differences[i];
+            kept->reference_index = kept->reference ? numbers[differences[i].reference_index] : SIZE_MAX;
+        }
+    }
+done:
+    return status;
+}
+
+l3a_status compare_series(struct report *report) {
+    const size_t all = report->series_count;
+    l3a_status status = L3A_OK;
+    struct contender *contenders = NULL;
+    size_t *numbers = NULL;
+    l3a_difference *differences = NULL;
+    TRY(allocate_zeroed(report->context, SUMMARY_COLUMNS * all + 1, sizeof *report->differences, &report->differences));
+    TRY(allocate(report->context, all + 1, sizeof *contenders, &contenders));
+    TRY(allocate(report->context, all + 1, sizeof *numbers, &numbers));
+    TRY(allocate(report->context, all + 1, sizeof *differences, &differences));
+    for (size_t i = 0; i < SUMMARY_COLUMNS * all; i++) {
+        report->differences[i] = (l3a_difference){.difference = NAN, .significant = -1};
+    }
+    for (size_t i = 0; i < all; i++) {
+        if (report->series[i].run->finished && !series_difference(report, &report->series[i], 0)->method) {
+            TRY(compare_with(report, &report->series[i], contenders, numbers, differences));
+        }
+    }
+done:
+    release(report->context, contenders);
+    release(report->context, numbers);
+    release(report->context, differences);
+    return status;
+}
+
+const l3a_difference *series_difference(const struct report *report, const struct series *series, size_t column) {
+    return &report->differences[column * report->series_count + (size_t)(series - report->series)];
+}
+
+bool is_best(const struct report *report, const struct series *series, size_t column) {
+    return series_difference(report, series, column)->best;
+}
+
+size_t most_pairs(const struct report *report, size_t column) {
+    size_t most = 0;
+    for (size_t i = 0; i < report->series_count; i++) {
+        const size_t pairs = series_difference(report, &report->series[i], column)->pairs;
+        most = pairs > most ? pairs : most;
+    }
+    return most;
+}
+
+/* ---- The verdict ---- */
 
 l3a_status report_verdict(const struct report *report, text_builder *text) {
     l3a_status status = L3A_OK;
     struct contender *contenders = NULL;
-    size_t phases = 0;
-    for (size_t i = 0; i < report->series_count; i++) {
-        const struct series *series = &report->series[i];
-        if (!series->run->finished || !are_comparable(series->run, report->series[0].run)) {
-            return L3A_OK;
-        }
-        phases = series->rows > phases ? series->rows : phases;
-    }
+    size_t *numbers = NULL;
     TRY(allocate(report->context, report->series_count + 1, sizeof *contenders, &contenders));
-    for (size_t i = 0; i < report->series_count; i++) {
-        const struct series *series = &report->series[i];
-        contenders[i] = (struct contender){series->label, series->method, series->run->results, &series->summary,
-                                           series->rows > 1 || phases == 1};
+    TRY(allocate(report->context, report->series_count + 1, sizeof *numbers, &numbers));
+    const size_t count = report->series_count ? list_contenders_like(report, &report->series[0], contenders, numbers) : 0;
+    if (count == report->series_count) { /* all are finished, and have one task */
+        TRY(verdict_print(report->context, contenders, count, text));
     }
-    verdict_print(contenders, report->series_count, text);
-    status = text->status;
 done:
     release(report->context, contenders);
+    release(report->context, numbers);
     return status;
 }
 

@@ -118,6 +118,15 @@ const char *run_record(const struct report_run *run, const char *key) {
 
 /* ---- Runs ---- */
 
+static void run_free(l3a_context *context, struct report_run *run) {
+    text_list_clear(context, &run->keys);
+    text_list_clear(context, &run->values);
+    text_list_clear(context, &run->methods);
+    text_list_clear(context, &run->seeds);
+    release(context, run->name);
+    l3a_results_free(run->results);
+}
+
 l3a_status split_items(l3a_context *context, const char *text, text_list *items) {
     l3a_status status = L3A_OK;
     while (*text) {
@@ -184,10 +193,56 @@ done:
     return status;
 }
 
-static l3a_status load_run(l3a_context *context, struct report_run *run) {
+/* From what the run recorded: its setting, or what the method prescribes. */
+static void describe_threshold(const struct report_run *run, const struct method_table *methods, const char *method,
+                               char text[THRESHOLD_TEXT]) {
+    char key[128];
+    const char *values[2], *setting = methods->threshold(method);
+    const bool fitted = strcmp(setting, "thresholds") == 0;
+    const char *const names[2] = {"thresholds", fitted ? "theta" : setting};
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(key, sizeof key, "run.prescribed.%.64s.%s", method, names[i]);
+        values[i] = run_record(run, key);
+        snprintf(key, sizeof key, "run.%s", names[i]);
+        values[i] = values[i][0] ? values[i] : run_record(run, key);
+    }
+    const bool own = strcmp(values[0], own_thresholds) == 0;
+    threshold_describe(fitted || own ? values[0] : "fixed", values[1], text);
+}
+
+/* The record must have been read. */
+static l3a_status load_results(l3a_context *context, const struct method_table *methods, struct report_run *run) {
+    l3a_status status = L3A_OK;
+    TRY(results_load(context, run->folder, &run->results));
+    for (size_t i = 0; i < run->results->methods.count; i++) {
+        const char *method = run->results->methods.items[i];
+        char threshold[THRESHOLD_TEXT];
+        describe_threshold(run, methods, method, threshold);
+        TRY(results_set_threshold(run->results, method, threshold));
+    }
+done:
+    return status;
+}
+
+l3a_status report_results(l3a_context *context, const char *folder, const struct method_table *methods, l3a_results **results) {
+    l3a_status status = L3A_OK;
+    struct report_run run = {.folder = folder};
+    char *path = NULL;
+    TRY(join_path(context, folder, "run.json", &path));
+    TRY(load_record(context, path, &run));
+    TRY(load_results(context, methods, &run));
+    *results = run.results;
+    run.results = NULL;
+done:
+    run_free(context, &run);
+    release(context, path);
+    return status;
+}
+
+static l3a_status load_run(l3a_context *context, const struct method_table *methods, struct report_run *run) {
     l3a_status status = L3A_OK;
     TRY(load_own_record(context, run));
-    TRY(l3a_results_load(context, run->folder, &run->results));
+    TRY(load_results(context, methods, run));
     TRY(split_items(context, run_record(run, "run.methods"), &run->methods));
     TRY(split_items(context, run_record(run, "run.seeds"), &run->seeds));
     run->finished = is_finished(run);
@@ -237,22 +292,6 @@ static l3a_status label_series(const struct report *report, struct series *serie
     return status;
 }
 
-/* From what the run recorded: its setting, or what the method prescribes. */
-static void describe_threshold(const struct report *report, struct series *series) {
-    char key[128];
-    const char *values[2], *setting = report->methods->threshold(series->method);
-    const bool fitted = strcmp(setting, "thresholds") == 0;
-    const char *const names[2] = {"thresholds", fitted ? "theta" : setting};
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(key, sizeof key, "run.prescribed.%.64s.%s", series->method, names[i]);
-        values[i] = run_record(series->run, key);
-        snprintf(key, sizeof key, "run.%s", names[i]);
-        values[i] = values[i][0] ? values[i] : run_record(series->run, key);
-    }
-    const bool own = strcmp(values[0], own_thresholds) == 0;
-    threshold_describe(fitted || own ? values[0] : "fixed", values[1], series->threshold);
-}
-
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {
     const l3a_results *results = series->run->results;
     l3a_status status = L3A_OK;
@@ -261,7 +300,7 @@ static l3a_status fill_series(struct report *report, struct series *series, size
     TRY(label_series(report, series, methods));
     series->summary.size = sizeof series->summary;
     TRY(l3a_results_summary(report->context, results, series->method, &series->summary));
-    describe_threshold(report, series);
+    series->threshold = results_threshold(results, series->method);
     bool found = false;
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *row = &results->rows[i];
@@ -279,10 +318,15 @@ done:
 }
 
 static void fill_gaps(const struct report *report) {
-    for (size_t i = 0; i < report->series_count; i++) {
-        for (size_t j = 0; j < report->series_count; j++) {
-            struct series *own = &report->series[i], *joint = &report->series[j];
-            if (i != j && own->run == joint->run && strcmp(joint->method, "joint") == 0) {
+    for (size_t r = 0; r < report->run_count; r++) {
+        const struct report_run *run = &report->runs[r];
+        const text_list *methods = &run->results->methods;
+        const char *bound = bound_name((const char *const *)methods->items, methods->count);
+        struct series *series = report->series + run->first_series;
+        for (size_t i = 0; bound && i < run->series_count * run->series_count; i++) {
+            struct series *own = &series[i / run->series_count], *joint = &series[i % run->series_count];
+            if (own != joint && strcmp(joint->method, bound) == 0) {
+                own->bound = bound;
                 own->gap = joint->summary.last_map[0] - own->summary.last_map[0];
             }
         }
@@ -315,6 +359,7 @@ static l3a_status make_series(struct report *report) {
         run->series_count = report->series_count - run->first_series;
     }
     fill_gaps(report);
+    TRY(compare_series(report));
 done:
     return status;
 }
@@ -336,7 +381,7 @@ l3a_status report_load(struct report *report, const char *const *folders, size_t
     for (size_t i = 0; i < count; i++) {
         report->run_count++;
         report->runs[i].folder = folders[i];
-        TRY(load_run(report->context, &report->runs[i]));
+        TRY(load_run(report->context, report->methods, &report->runs[i]));
     }
     if (sweep) {
         TRY(sweep_sort(report));
@@ -350,13 +395,7 @@ done:
 void report_free(struct report *report) {
     l3a_context *context = report->context;
     for (size_t i = 0; i < report->run_count; i++) {
-        struct report_run *run = &report->runs[i];
-        text_list_clear(context, &run->keys);
-        text_list_clear(context, &run->values);
-        text_list_clear(context, &run->methods);
-        text_list_clear(context, &run->seeds);
-        release(context, run->name);
-        l3a_results_free(run->results);
+        run_free(context, &report->runs[i]);
     }
     for (size_t i = 0; i < report->series_count; i++) {
         release(context, report->series[i].label);
@@ -368,6 +407,7 @@ void report_free(struct report *report) {
     }
     release(context, report->runs);
     release(context, report->series);
+    release(context, report->differences);
     release(context, report->figures);
     sweep_free(report);
     text_builder_free(&report->drawing);

@@ -30,19 +30,26 @@ static void print_tiles(struct report *report, const struct series *series) {
     }
     if (!isnan(series->gap)) {
         const double gap[2] = {series->gap, 0};
-        print_tile(&report->page, "Gap to joint",
+        print_tile(&report->page, strcmp(series->bound, "joint+") == 0 ? "Gap to joint+" : "Gap to joint",
                    "last mAP of learning all classes at once, minus last mAP of this method, in points", gap, 1, false);
     }
     html_raw(&report->page, "</dl>\n");
 }
 
+/* The heading of the gaps; NULL if there are none. */
+static const char *gap_heading(const struct report *report) {
+    bool bounds[2] = {false, false}; /* joint, joint+ */
+    for (size_t i = 0; i < report->series_count; i++) {
+        const char *bound = report->series[i].bound;
+        bounds[bound && strcmp(bound, "joint+") == 0] |= bound != NULL;
+    }
+    return bounds[0] && bounds[1] ? "gap to joint or joint+" : bounds[1] ? "gap to joint+" : bounds[0] ? "gap to joint" : NULL;
+}
+
 static void print_summary_table(struct report *report) {
     text_builder *page = &report->page;
     const bool mixed = has_mixed_thresholds(report);
-    bool gaps = false;
-    for (size_t i = 0; i < report->series_count; i++) {
-        gaps = gaps || !isnan(report->series[i].gap);
-    }
+    const char *gaps = gap_heading(report);
     html_raw(page, "<div class=\"scroll\">");
     table_begin(page, "summary");
     table_column(page, NULL, "%s", report->sweep ? "point" : "method");
@@ -51,18 +58,18 @@ static void print_summary_table(struct report *report) {
     if (mixed) {
         table_column(page, "text", "threshold");
     }
-    table_columns(page, (const char *const[]){"forget", gaps ? "gap to joint" : NULL, NULL});
+    table_columns(page, (const char *const[]){"forget", gaps, NULL});
     table_body(page);
     for (size_t i = 0; i < report->series_count; i++) {
         const struct series *series = &report->series[i];
         table_row(page, NULL, "%s<small class=\"help\">%s</small>", series->label, series->help);
         table_cell(page, "seeds", "%zu", series->summary.seeds);
         for (size_t j = 0; j < SUMMARY_COLUMNS; j++) {
-            const double *value = summary_column(&series->summary, j);
-            if (j == COLUMN_FORGETTING && mixed) {
+            const double *value = summary_value(&series->summary, j);
+            if (j == FORGETTING && mixed) {
                 table_cell(page, "text", "%s", series->threshold);
             }
-            if (j == COLUMN_FORGETTING && series->rows < 2) {
+            if (j == FORGETTING && series->rows < 2) {
                 table_number(page, NAN, 2);
             } else {
                 table_spread(page, value, series->summary.seeds, is_best(report, series, j));
@@ -134,8 +141,10 @@ l3a_status report_headline(struct report *report) {
     }
     html_raw(page, "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.");
     print_thresholds(report, page);
+    print_bold_rule(report, page);
     html_raw(page, "</p>\n");
     print_summary_table(report);
+    print_differences(report);
     html_raw(page, "</section>\n");
     return status;
 }

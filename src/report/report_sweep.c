@@ -239,9 +239,9 @@ static void print_points(struct report *report) {
             const char *value = sweep_value(report, &report->runs[i], j);
             table_cell(page, "text", "%s", value ? value : "–");
         }
-        for (size_t j = 0; j < COLUMN_FORGETTING; j++) {
+        for (size_t j = 0; j < FORGETTING; j++) {
             if (series) {
-                table_spread(page, summary_column(&series->summary, j), series->summary.seeds, is_best(report, series, j));
+                table_spread(page, summary_value(&series->summary, j), series->summary.seeds, is_best(report, series, j));
             } else {
                 table_number(page, NAN, 2);
             }
@@ -327,7 +327,7 @@ static size_t collect(const struct curve *curve, const char *method) {
         if (!series || value == SIZE_MAX || strcmp(series->method, method) != 0) {
             continue;
         }
-        const double *number = summary_column(&series->summary, curve->column), x = curve->at[value];
+        const double *number = summary_value(&series->summary, curve->column), x = curve->at[value];
         size_t at = count++;
         for (; at && curve->x[at - 1] > x; at--) {
             curve->x[at] = curve->x[at - 1];
@@ -463,7 +463,7 @@ static void find_range(const struct report *report, size_t column, double range[
     range[0] = INFINITY;
     range[1] = -INFINITY;
     for (size_t i = 0; i < report->series_count; i++) {
-        const double value = summary_column(&report->series[i].summary, column)[0];
+        const double value = summary_value(&report->series[i].summary, column)[0];
         range[0] = fmin(range[0], value);
         range[1] = fmax(range[1], value);
     }
@@ -493,7 +493,7 @@ static void print_map(struct report *report, const char *method, size_t measure)
                 html_raw(page, "<td style=\"--h:0\">–</td>");
                 continue;
             }
-            const double value = summary_column(&series->summary, measures[measure].column)[0];
+            const double value = summary_value(&series->summary, measures[measure].column)[0];
             html_print(page, "<td style=\"--h:%.2f\"", range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 1);
             html_print(page, is_best(report, series, measures[measure].column) ? " class=\"best\">%.2f" : ">%.2f", value);
             html_raw(page, "</td>");
@@ -520,15 +520,20 @@ static void print_best(struct report *report, size_t axes) {
     const struct series *best = series_of(report, 0);
     text_builder *page = &report->page;
     html_print(page, "<p>%zu %s.", report->run_count, report->run_count == 1 ? "point" : "points");
+    const bool told = best && is_best(report, best, LAST_MAP);
     if (best) {
-        html_print(page, " Best: <strong>%s</strong>, with %.2f last mAP and %.2f average mAP.", best->label,
-                   best->summary.last_map[0], best->summary.average_map[0]);
+        html_print(page, told ? " Best: <strong>%s</strong>" : " Highest last mAP: %s", best->label);
+        html_print(page, ", with %.2f last mAP and %.2f average mAP.", best->summary.last_map[0], best->summary.average_map[0]);
     }
     if (best && best->summary.seeds > 1) {
         html_print(page, " Bands and ± are the standard deviation over %s.",
                    spread_source(best->summary.orders, best->summary.seeds));
     }
-    html_raw(page, axes == 2 ? " The stronger the colour of a cell, the better; the best has a frame.</p>\n" : "</p>\n");
+    if (axes == 2) {
+        html_raw(page, " The stronger the colour of a cell, the better.");
+        html_raw(page, told ? " The best has a frame, and so have those that may be as good." : "");
+    }
+    html_raw(page, "</p>\n");
 }
 
 /* How many settings a drawing can show: 1 or 2, or 0 if there are others, or more points than a sweep can have. */

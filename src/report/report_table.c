@@ -51,6 +51,7 @@ struct table {
     const struct notation *notation;
     text_builder *text;
     bool latex, mixed, quoted; /* quoted: the paper has rows for this task */
+    bool compared;             /* there are several pairs, so differences have intervals */
 };
 
 /* ---- Texts ---- */
@@ -98,7 +99,31 @@ static size_t setting_count(const struct table *table) {
 }
 
 static size_t column_count(const struct table *table) {
-    return 1 + setting_count(table) + PAPER_COLUMNS + (table->quoted ? 1 : 0) + (table->mixed ? 1 : 0);
+    return 1 + setting_count(table) + PAPER_COLUMNS + (table->quoted ? 1 : 0) + (table->mixed ? 1 : 0) + (table->compared ? 1 : 0);
+}
+
+/* A number of the last column; a minus sign is one in LaTeX too. */
+static void print_signed(const struct table *table, double value) {
+    html_print(table->text, table->latex ? "$%.2f$" : "%.2f", value);
+}
+
+/* How far the last mAP is from the best. */
+static void print_difference(const struct table *table, const struct series *series) {
+    const l3a_difference *found = series_difference(table->report, series, LAST_MAP);
+    print_plain(table, table->notation->between);
+    if (found->reference_index == (size_t)(series - table->report->series)) {
+        print_plain(table, "best");
+    } else if (found->pairs < 2) {
+        print_plain(table, table->notation->missing);
+    } else {
+        print_signed(table, found->difference);
+        print_plain(table, " (");
+        print_signed(table, found->low);
+        print_plain(table, " to ");
+        print_signed(table, found->high);
+        print_plain(table, ")");
+        print_plain(table, found->significant <= 0 ? "" : table->latex ? "$^{*}$" : "\\*");
+    }
 }
 
 static void print_series(const struct table *table, const struct series *series) {
@@ -114,12 +139,15 @@ static void print_series(const struct table *table, const struct series *series)
         const double none[2] = {NAN, 0};
         const bool known = j > 0 || series->rows > 1; /* with one phase, the average is the last */
         print_plain(table, table->notation->between);
-        print_value(table, known ? summary_column(&series->summary, j) : none, series->summary.seeds, 2,
+        print_value(table, known ? summary_value(&series->summary, j) : none, series->summary.seeds, 2,
                     is_best(table->report, series, j));
     }
     if (table->mixed) {
         print_plain(table, table->notation->between);
         print_escaped(table, series->threshold);
+    }
+    if (table->compared) {
+        print_difference(table, series);
     }
     print_plain(table, table->notation->after);
 }
@@ -140,6 +168,7 @@ static void print_quoted(const struct table *table, const l3a_published *row) {
         print_value(table, value, 1, 1, false);
     }
     print_plain(table, table->mixed ? table->notation->between : "");
+    print_plain(table, table->compared ? table->notation->between : "");
     print_plain(table, table->notation->after);
 }
 
@@ -181,19 +210,22 @@ static void print_latex_head(const struct table *table) {
         print_plain(table, "l");
     }
     print_plain(table, table->quoted ? "c" : "");
-    print_plain(table, table->mixed ? "rrrrl@{}}\n    \\toprule\n" : "rrrr@{}}\n    \\toprule\n");
+    print_plain(table, table->mixed ? "rrrrl" : "rrrr");
+    print_plain(table, table->compared ? "l@{}}\n    \\toprule\n" : "@{}}\n    \\toprule\n");
     print_plain(table, "    ");
     for (size_t j = 2; j < first; j++) {
         print_plain(table, "& ");
     }
     print_plain(table, "& Avg. & \\multicolumn{3}{c}{Last}");
-    print_plain(table, table->mixed ? " & \\\\\n" : " \\\\\n");
+    print_plain(table, table->mixed ? " &" : "");
+    print_plain(table, table->compared ? " & $\\Delta$ last \\\\\n" : " \\\\\n");
     text_builder_print(table->text, "    \\cmidrule(lr){%zu-%zu} \\cmidrule(lr){%zu-%zu}\n    Method", first, first, first + 1,
                        first + 3);
     print_settings(table);
     print_plain(table, table->quoted ? " & Memory" : "");
     print_plain(table, " & mAP & mAP & CF1 & OF1");
-    print_plain(table, table->mixed ? " & Threshold \\\\\n    \\midrule\n" : " \\\\\n    \\midrule\n");
+    print_plain(table, table->mixed ? " & Threshold" : "");
+    print_plain(table, table->compared ? " & mAP \\\\\n    \\midrule\n" : " \\\\\n    \\midrule\n");
 }
 
 static void print_markdown_head(const struct table *table) {
@@ -201,12 +233,14 @@ static void print_markdown_head(const struct table *table) {
     print_settings(table);
     print_plain(table, table->quoted ? " | Memory |" : " |");
     print_plain(table, " Avg. mAP | Last mAP | Last CF1 | Last OF1 |");
-    print_plain(table, table->mixed ? " Threshold |\n|---|" : "\n|---|");
+    print_plain(table, table->mixed ? " Threshold |" : "");
+    print_plain(table, table->compared ? " Δ last mAP |\n|---|" : "\n|---|");
     for (size_t j = 0; j < setting_count(table); j++) {
         print_plain(table, "---|");
     }
     print_plain(table, table->quoted ? ":---:|" : "");
-    print_plain(table, table->mixed ? "---:|---:|---:|---:|---|\n" : "---:|---:|---:|---:|\n");
+    print_plain(table, table->mixed ? "---:|---:|---:|---:|---|" : "---:|---:|---:|---:|");
+    print_plain(table, table->compared ? "---|\n" : "\n");
 }
 
 static void print_spread_source(const struct table *table) {
@@ -224,12 +258,31 @@ static void print_spread_source(const struct table *table) {
 /* Whether anything is bold. */
 static bool has_best(const struct report *report) {
     bool found = false;
-    for (size_t i = 0; i < report->series_count; i++) {
-        for (size_t j = 0; j < PAPER_COLUMNS; j++) {
-            found = found || is_best(report, &report->series[i], j);
-        }
+    for (size_t i = 0; i < PAPER_COLUMNS * report->series_count; i++) {
+        found = found || report->differences[i].best;
     }
     return found;
+}
+
+static void print_significance(const struct table *table) {
+    const size_t pairs = most_pairs(table->report, LAST_MAP);
+    const char *percent = table->latex ? "\\%" : "%";
+    if (has_best(table->report)) {
+        html_print(table->text, " Bold: best of the methods that learn in phases, and those not significantly worse (5 %s, Holm).",
+                   percent);
+    } else if (pairs && pairs < PAIRS_TO_TELL) {
+        print_plain(table, " Nothing is bold, because fewer than five paired runs cannot tell whether a difference is chance.");
+    }
+    if (table->compared) {
+        html_print(table->text,
+                   " The last column is the difference from the best that learns in phases, with its 95 %s %s interval over %zu "
+                   "paired runs",
+                   percent, pairs < 10 ? "t" : "bootstrap", pairs);
+        html_print(table->text, pairs < PAIRS_TO_TELL ? "." : "; %s: significant.", table->latex ? "*" : "\\*");
+    }
+    print_plain(table, table->mixed && table->report->series_count > 1
+                           ? " CF1 and OF1 are compared only between methods with the same threshold."
+                           : "");
 }
 
 /* What the numbers are, for the caption. */
@@ -245,7 +298,7 @@ static void print_caption(const struct table *table) {
     }
     print_plain(table, ", in percent.");
     print_spread_source(table);
-    print_plain(table, has_best(table->report) ? " Bold: best of the methods that learn in phases." : "");
+    print_significance(table);
     if (!table->mixed) {
         print_plain(table, " CF1 and OF1 with the threshold ");
         print_escaped(table, table->report->series[0].threshold);
@@ -310,11 +363,19 @@ l3a_status report_table(l3a_context *context, const char *const *folders, size_t
     for (size_t i = 0; i < sizeof notations / sizeof notations[0]; i++) {
         table.notation = strcmp(notations[i].name, format) == 0 ? &notations[i] : table.notation;
     }
-    FAIL_IF(!table.notation, context, L3A_ERROR_ARGUMENT, "use latex or markdown", "unknown format of a table: '%s'", format);
+    const bool csv = strcmp(format, "csv") == 0;
+    FAIL_IF(!table.notation && !csv, context, L3A_ERROR_ARGUMENT, "use latex, markdown or csv", "unknown format of a table: '%s'",
+            format);
     FAIL_IF(!count, context, L3A_ERROR_ARGUMENT, NULL, "a table needs at least one folder of a run");
     TRY(report_load(&report, folders, count));
     TRY(check_runs(&report));
+    if (csv) {
+        print_csv_table(&report, text);
+        status = text->status;
+        goto done;
+    }
     table.latex = table.notation == &notations[0];
+    table.compared = most_pairs(&report, LAST_MAP) > 1;
     table.mixed = has_mixed_thresholds(&report);
     table.quoted = published_at(&report.runs[0], 0) != NULL;
     print_table(&table);

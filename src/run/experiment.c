@@ -284,6 +284,10 @@ static l3a_status make_results(l3a_experiment *experiment) {
             TRY(results_set_orders(*results, names, experiment->order_count, positions));
         }
     }
+    for (size_t i = 0; i < experiment->point_count; i++) {
+        const struct point *point = &experiment->points[i];
+        TRY(results_set_threshold(point->results, point->method->info.name, point->threshold));
+    }
 done:
     release(experiment->context, positions);
     release(experiment->context, names);

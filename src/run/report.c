@@ -1,10 +1,18 @@
-/* The report with the methods of this library. */
+/* Results and reports with the methods of this library. */
 #include "method/method.h"
 #include "report/report.h"
 
 #include <string.h>
 
 static const struct method_table methods = {l3a_method_at, method_threshold};
+
+l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results) {
+    l3a_status status = L3A_OK;
+    NEED(context, context, folder, results);
+    TRY(report_results(context, folder, &methods, results));
+done:
+    return status;
+}
 
 l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                             const char *path) {

@@ -114,7 +114,7 @@ def compare(method, found, expected):
 
 def all_methods():
     listed = l3a("run", "--list-methods").stdout.split("not available here")[0].splitlines()
-    known = ("l3a l3a+ l3a-no-pl l3a-no-wac joint joint-masked acil air dsal gkeal slda finetune joint-sgd lwf ewc oewc rwalk er der++ icarl bic "
+    known = ("l3a l3a+ l3a-no-pl l3a-no-wac joint joint+ joint-masked acil air dsal gkeal slda finetune joint-sgd lwf ewc oewc rwalk er der++ icarl bic "
              "prs ocdm").split()
     return [name for name in known if any(line.split()[:1] == [name] for line in listed)]
 
@@ -135,7 +135,7 @@ def test_methods(folder, files, tables):
         compare(method, found[method], wanted)
     images = [row["train_images"] for row in expected["l3a"]]
     for method in methods:
-        wanted = [expected["joint"][0]["train_images"]] if method in ("joint", "joint-sgd") else [sum(images)] if method == "joint-masked" else images
+        wanted = [expected["joint"][0]["train_images"]] if method in ("joint", "joint+", "joint-sgd") else [sum(images)] if method == "joint-masked" else images
         check([int(row["train_images"]) for row in found[method]] == wanted, f"{method} has other images: {found[method]}, {wanted} expected")
     tensors, metadata = feature_file.load(files[0])
     feature_file.save(folder / "without.safetensors", {name: t for name, t in tensors.items() if name != "members"}, metadata)

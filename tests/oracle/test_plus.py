@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """l3a+ against NumPy: every group of classes solved afresh from all rows seen, with weights on the rows in place of sums of phases;
 gamma by leaving every row out in turn; thresholds from the scores of the training rows themselves; the lift by adding scores, not
-weights. Then what becomes of it in its limits, what folding phases means, and how much of one image two model files give away."""
+weights. Then what becomes of it in its limits, what folding phases means, and how much of one image two model files give away. And joint+,
+which is the same choices with all classes and labels at once."""
 import csv
 import os
 import subprocess
@@ -204,6 +205,40 @@ def compare_thresholds(folder, x, labels):
     check(worst < 1e-4, f"scores differ by {worst:.1e}")
 
 
+def measure(scores, labels, thresholds):
+    """mAP, CF1 and OF1 in percent, from their definitions."""
+    precision = []
+    for score, truth in zip(scores.T, labels.T):
+        hits = truth[np.argsort(-score, kind="stable")]
+        precision.append((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].mean())
+    guess = scores > thresholds
+    both, either = (guess & labels).sum(0), guess.sum(0) + labels.sum(0)
+    return [100 * np.mean(precision), 100 * np.mean(2 * both / either), 100 * 2 * both.sum() / either.sum()]
+
+
+def compare_joint(folder, x, labels):
+    """joint+ has one phase with every label, a gamma that leaves the least error, features beside the layer, and a threshold for each class."""
+    test_x, test_labels = make_rows(np.random.default_rng(12), 200)
+    for name, array in (("x", x), ("y", labels), ("tx", test_x), ("ty", test_labels)):
+        np.save(folder / f"{name}.npy", array)
+    tables = ["--train", folder / "x.npy", "--train-labels", folder / "y.npy", "--test", folder / "tx.npy", "--test-labels", folder / "ty.npy"]
+    oracle, whole = Oracle(x, labels), [(0, CLASSES)]
+    least = min(oracle.left_out(whole[0], 10**power) for power in np.arange(-1, 4.01, 0.5))
+    for options in ((), ("--gamma", "20")):
+        out = folder / f"run{len(options)}"
+        subprocess.run([COMMAND, "run", *tables, "--method", "joint+,l3a+", "--protocol", "B0-C3", "--dim", str(DIM), "--seed", str(SEED),
+                        "--precision", "double", *options, "-o", out, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        gamma = float(feature_file.load(out / "model.safetensors")[1]["gamma"])
+        check(gamma == 20 if options else oracle.left_out(whole[0], gamma) <= 1.01 * least, f"joint+ chose gamma {gamma}")
+        weights = oracle.solve(whole, 1, gamma)
+        wanted = measure(oracle.expand(test_x.astype(float)) @ weights, test_labels == 1, oracle.thresholds(whole, weights, 0))
+        with open(out / "metrics.csv", newline="") as file:
+            found = [row for row in csv.DictReader(file) if row["method"] == "joint+"]
+        check(len(found) == 1 and found[0]["train_images"] == str(len(x)) and found[0]["last"] == str(CLASSES), "one phase, with all images")
+        off = max(abs(float(found[0][key]) - number) for key, number in zip(("mAP", "CF1", "OF1"), wanted))
+        check(off < 1e-6, f"joint+ has {[found[0][key] for key in ('mAP', 'CF1', 'OF1')]} instead of {wanted}")
+
+
 def gram_of(tensors, gamma):
     """A of a file, from the triangle of A or of R = (A + gamma I)^-1."""
     square = np.zeros((DIM, DIM))
@@ -236,7 +271,7 @@ def recover(folder, x, labels):
 def main():
     x, labels = make_rows(np.random.default_rng(3), 260)
     with tempfile.TemporaryDirectory() as folder:
-        for work in compare_weights, compare_limits, compare_gamma, compare_thresholds, recover:
+        for work in compare_weights, compare_limits, compare_gamma, compare_thresholds, compare_joint, recover:
             own = Path(folder) / work.__name__
             own.mkdir()
             work(own, x, labels)

@@ -69,9 +69,13 @@ static void places_count_the_better_values(void **state) {
 
 /* ---- The verdict ---- */
 
+static bool is_joint(const char *method) {
+    return strncmp(method, "joint", 5) == 0;
+}
+
 static void add(const char *method, size_t order, uint64_t seed, size_t phase, double map) {
     double precision[4] = {map, map, map, map};
-    const size_t last = strcmp(method, "joint") == 0 ? 4 : 2 * phase;
+    const size_t last = is_joint(method) ? 4 : 2 * phase;
     const l3a_result row = {.method = method, .seed = seed, .phase = phase, .first = 0, .last = last, .metrics.mean_ap = map};
     const struct class_details details = {.average_precision = precision, .order = order};
     assert_ok(context, results_add(results, &row, &details));
@@ -80,10 +84,10 @@ static void add(const char *method, size_t order, uint64_t seed, size_t phase, d
 /* A method's last mAP with each seed; those of the first phase do not matter. */
 static void add_method(const char *method, const double *maps, size_t seeds) {
     for (size_t i = 0; i < seeds; i++) {
-        if (strcmp(method, "joint") != 0) {
+        if (!is_joint(method)) {
             add(method, 0, i + 1, 1, 99);
         }
-        add(method, 0, i + 1, strcmp(method, "joint") == 0 ? 1 : 2, maps[i]);
+        add(method, 0, i + 1, is_joint(method) ? 1 : 2, maps[i]);
     }
 }
 
@@ -99,21 +103,23 @@ static void the_best_is_compared_with_the_next_and_with_joint(void **state) {
     add_method("l3a", (double[]){60.0}, 1);
     assert_verdict("l3a ends at 60.00 mAP over 0 classes.");
     add_method("finetune", (double[]){20.0}, 1);
-    assert_verdict("l3a ends 40.0 mAP above finetune, with one seed.");
+    assert_verdict("l3a ends 40.0 mAP above finetune; one run of each cannot tell whether that is chance (it takes five).");
     add_method("l3a+", (double[]){62.1}, 1);
-    assert_verdict("l3a+ ends 2.1 mAP above l3a, with one seed.");
+    assert_verdict("l3a+ ends 2.1 mAP above l3a; one run of each cannot tell whether that is chance (it takes five).");
     add_method("joint", (double[]){62.2}, 1);
-    assert_verdict("l3a+ ends 2.1 mAP above l3a and 0.1 below joint, with one seed.");
+    assert_verdict(
+        "l3a+ ends 2.1 mAP above l3a and 0.1 below joint; one run of each cannot tell whether that is chance (it takes five).");
 }
 
 static void a_small_difference_has_two_decimals_and_an_equal_one_is_level(void **state) {
     (void)state;
     add_method("l3a", (double[]){60.0}, 1);
     add_method("acil", (double[]){60.04}, 1);
-    assert_verdict("acil ends 0.04 mAP above l3a, with one seed.");
+    assert_verdict("acil ends 0.04 mAP above l3a; one run of each cannot tell whether that is chance (it takes five).");
     add_method("l3a+", (double[]){60.041}, 1);
     add_method("joint", (double[]){50.0}, 1);
-    assert_verdict("acil ends level with l3a+ and 10.0 mAP above joint, with one seed.");
+    assert_verdict(
+        "acil ends level with l3a+ and 10.0 mAP above joint; one run of each cannot tell whether that is chance (it takes five).");
 }
 
 /* The table shows 60.01 and 60.00. */
@@ -121,39 +127,53 @@ static void numbers_that_look_different_do_not_differ_by_nothing(void **state) {
     (void)state;
     add_method("l3a", (double[]){60.0049}, 1);
     add_method("acil", (double[]){60.0051}, 1);
-    assert_verdict("acil ends 0.01 mAP above l3a, with one seed.");
+    assert_verdict("acil ends 0.01 mAP above l3a; one run of each cannot tell whether that is chance (it takes five).");
     add_method("joint", (double[]){60.0151}, 1); /* 60.02 */
-    assert_verdict("acil ends 0.01 mAP above l3a and 0.01 below joint, with one seed.");
+    assert_verdict(
+        "acil ends 0.01 mAP above l3a and 0.01 below joint; one run of each cannot tell whether that is chance (it takes five).");
 }
 
-/* Each seed is compared with itself: 0.5 in every seed is no chance, whatever the seeds differ by. */
+/* Below five pairs nothing can be told, however clear it looks. */
+static void few_pairs_cannot_tell(void **state) {
+    (void)state;
+    add_method("l3a", (double[]){60, 65, 55, 61}, 4);
+    add_method("l3a+", (double[]){70, 75, 65, 71}, 4);
+    assert_verdict("l3a+ ends 10.0 mAP above l3a; 4 paired runs cannot tell whether that is chance (it takes five).");
+}
+
+/* Each seed is compared with itself: about 0.5 in every seed is no chance, whatever the seeds differ by. Intervals by hand, with
+ * t = 2.776445: the differences from l3a are 0.5, 0.6, 0.4, 0.5, 0.5 (mean 0.5, deviation 0.070711, so ± 0.0878), those from joint
+ * -1.5, 7.6, -5.6, 0.1, 0.9 (mean 0.3, deviation 4.7891, so ± 5.946). */
 static void a_difference_is_compared_with_its_own_spread(void **state) {
     (void)state;
-    add_method("l3a", (double[]){60, 65, 55}, 3);
-    add_method("l3a+", (double[]){60.5, 65.6, 55.4}, 3);
-    assert_verdict("l3a+ ends 0.5 mAP above l3a.");
-    add_method("joint", (double[]){62, 58, 61}, 3); /* l3a+: -1.5, 7.6, -5.6; mean 0.17, deviation 6.76 */
-    assert_verdict("l3a+ ends 0.5 mAP above l3a and 0.2 above joint, within the spread of the seeds.");
+    add_method("l3a", (double[]){60, 65, 55, 61, 62}, 5);
+    add_method("l3a+", (double[]){60.5, 65.6, 55.4, 61.5, 62.5}, 5);
+    assert_verdict("l3a+ ends 0.5 mAP above l3a (95 % interval 0.4 to 0.6).");
+    add_method("joint", (double[]){62, 58, 61, 61.4, 61.6}, 5);
+    assert_verdict("l3a+ ends 0.5 mAP above l3a (95 % interval 0.4 to 0.6) and 0.3 above joint (-5.6 to 6.2; may be chance).");
 }
 
-static void both_can_be_within_the_spread(void **state) {
+/* An interval looks the way the sentence does: what is below is positive too. */
+static void below_has_an_interval_of_its_own(void **state) {
     (void)state;
-    add_method("l3a", (double[]){60, 62}, 2);
-    add_method("l3a+", (double[]){61, 61.5}, 2); /* 1, -0.5: mean 0.25, deviation 1.06 */
-    assert_verdict("l3a+ ends 0.2 mAP above l3a, within the spread of the seeds.");
-    add_method("joint", (double[]){60, 63}, 2); /* 1, -1.5: mean -0.25 */
-    assert_verdict("l3a+ ends 0.2 mAP above l3a and 0.2 below joint, both within the spread of the seeds.");
+    add_method("l3a", (double[]){60, 62, 61, 63, 62}, 5);
+    add_method("joint", (double[]){70, 72.2, 71, 73, 71.8}, 5); /* 10, 10.2, 10, 10, 9.8: deviation 0.141421, so ± 0.1756 */
+    assert_verdict("l3a ends 10.0 mAP below joint (95 % interval 9.8 to 10.2).");
 }
 
-static void only_the_rival_can_be_within_the_spread(void **state) {
+static void joint_plus_is_the_bound_where_l3a_plus_is(void **state) {
     (void)state;
-    add_method("l3a", (double[]){60, 62}, 2);
-    add_method("l3a+", (double[]){61, 61.5}, 2);
-    add_method("joint", (double[]){71, 71.5}, 2);
-    assert_verdict("l3a+ ends 0.2 mAP above l3a, within the spread of the seeds, and 10.0 below joint.");
+    add_method("l3a", (double[]){60}, 1);
+    add_method("joint", (double[]){61}, 1);
+    add_method("joint+", (double[]){63}, 1);
+    assert_verdict("l3a ends 1.0 mAP below joint; one run of each cannot tell whether that is chance (it takes five).");
+    add_method("l3a+", (double[]){62}, 1);
+    assert_verdict(
+        "l3a+ ends 2.0 mAP above l3a and 1.0 below joint+; one run of each cannot tell whether that is chance (it takes five).");
 }
 
-static void the_spread_can_be_that_of_orders(void **state) {
+/* Pairs are orders and seeds that both have. */
+static void pairs_can_be_orders(void **state) {
     (void)state;
     static const char *const names[] = {"shuffle:1", "shuffle:2"};
     const size_t positions[] = {0, 0};
@@ -165,15 +185,16 @@ static void the_spread_can_be_that_of_orders(void **state) {
             add("l3a+", order, 5, phase, order ? 61.5 : 61);
         }
     }
-    assert_verdict("l3a+ ends 0.2 mAP above l3a, within the spread of the class orders.");
+    assert_verdict("l3a+ ends 0.2 mAP above l3a; 2 paired runs cannot tell whether that is chance (it takes five).");
     for (size_t phase = 1; phase < 3; phase++) {
         add("l3a", 0, 6, phase, 60);
         add("l3a+", 0, 6, phase, 60.2);
+        add("l3a", 1, 7, phase, 60); /* l3a+ has no such trial, so it does not count: 1, -0.5 and 0.2 have the mean 0.23 */
     }
-    assert_verdict("l3a+ ends 0.2 mAP above l3a, within the spread of the seeds and class orders.");
+    assert_verdict("l3a+ ends 0.2 mAP above l3a; 3 paired runs cannot tell whether that is chance (it takes five).");
     l3a_summary summary = {.size = sizeof summary};
     assert_ok(context, l3a_results_summary(context, results, "l3a", &summary));
-    assert_int_equal(summary.seeds, 3);
+    assert_int_equal(summary.seeds, 4);
     assert_int_equal(summary.orders, 2);
 }
 
@@ -212,9 +233,10 @@ int main(void) {
         TEST(a_small_difference_has_two_decimals_and_an_equal_one_is_level),
         TEST(numbers_that_look_different_do_not_differ_by_nothing),
         TEST(a_difference_is_compared_with_its_own_spread),
-        TEST(both_can_be_within_the_spread),
-        TEST(only_the_rival_can_be_within_the_spread),
-        TEST(the_spread_can_be_that_of_orders),
+        TEST(few_pairs_cannot_tell),
+        TEST(below_has_an_interval_of_its_own),
+        TEST(joint_plus_is_the_bound_where_l3a_plus_is),
+        TEST(pairs_can_be_orders),
         TEST(a_verdict_is_cut_to_its_room),
         TEST(thresholds_are_described),
     };
