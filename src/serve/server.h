@@ -271,7 +271,7 @@ struct teacher {
     bool cancelled;     /* a change was cancelled because the server ends */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
-    char *unsavable;    /* why the model's file does not have the lessons of the history; NULL: it has, or soon will */
+    char *unsavable;    /* why the model is not saved, as a sentence; NULL: it is, or soon will be */
     size_t lessons;     /* in the history and not in the model's file */
 };
 
@@ -292,7 +292,7 @@ bool teacher_publish(struct server *server);
 l3a_status teacher_save(struct server *server);
 /* Lessons cannot be kept, or can again (NULL). */
 void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
-/* The model cannot be saved, or can again (NULL). Lessons are still kept. */
+/* The model cannot be saved, for this reason, or can again (NULL). Lessons are still kept. */
 void teacher_set_unsavable(struct server *server, const char *reason);
 
 /* ---- The examiner ---- */

@@ -24,7 +24,7 @@ void server_trouble(struct server *server, struct text *text) {
     if (teacher->trouble) {
         text_print(&reason, "%s", teacher->trouble);
     } else if (teacher->unsavable) {
-        text_print(&reason, "the model cannot be saved: %s; what was taught is in its history", teacher->unsavable);
+        text_print(&reason, "%s", teacher->unsavable);
     } else {
         text_print(&reason, "the server is shutting down");
     }

@@ -197,10 +197,22 @@ void teacher_set_unsavable(struct server *server, const char *reason) {
     teacher->unsavable = copy_string(reason);
     pthread_mutex_unlock(&teacher->lock);
     if (news && reason) {
-        note(server, "the model cannot be saved: %s; what was taught is in its history", reason);
+        note(server, "%s", reason);
     } else if (news) {
         note(server, "the model can be saved again");
     }
+}
+
+/* A file that was replaced from outside is no trouble of the disk, and the history beside it may be another one as well. */
+static void say_savable(struct server *server, l3a_status status) {
+    const char *text = l3a_error_text(server->context);
+    char reason[2048];
+    if (status == L3A_ERROR_STATE) {
+        snprintf(reason, sizeof reason, "%s; send SIGHUP to load it", text);
+    } else {
+        snprintf(reason, sizeof reason, "the model cannot be saved: %s; what was taught is in its history", text);
+    }
+    teacher_set_unsavable(server, status == L3A_OK ? NULL : reason);
 }
 
 l3a_status teacher_save(struct server *server) {
@@ -209,7 +221,7 @@ l3a_status teacher_save(struct server *server) {
         return L3A_OK;
     }
     const l3a_status status = l3a_tagger_save(server->model.tagger);
-    teacher_set_unsavable(server, status == L3A_OK ? NULL : l3a_error_text(server->context));
+    say_savable(server, status);
     if (status != L3A_OK) {
         atomic_fetch_add(&server->metrics.save_failures, 1);
         return status;
@@ -221,10 +233,9 @@ l3a_status teacher_save(struct server *server) {
     return L3A_OK;
 }
 
-/* The file may have been replaced by another model. Then what was taught since the last save stays in the history, which the new
- * model may not fit: that is a trouble that a person must end. */
+/* Nothing is saved before: what was taught is in the history, from which it is learned again; and if the files were replaced, it is
+ * not to be saved over them. A model that was replaced alone may not fit the history: that is a trouble that a person must end. */
 static void reload(struct server *server) {
-    teacher_save(server);
     if (l3a_tagger_reload(server->model.tagger) != L3A_OK) {
         note(server, "the model stays as it was: %s", l3a_error_text(server->context));
         return;
