@@ -183,9 +183,9 @@ void teacher_set_trouble(struct server *server, const char *trouble, bool stays)
     teacher->trouble_stays = trouble && stays;
     pthread_mutex_unlock(&teacher->lock);
     if (news && trouble) {
-        note(server, "not ready: %s", trouble);
+        note(server, LOG_ERROR, "not ready: %s", trouble);
     } else if (news) {
-        note(server, "ready again");
+        note(server, LOG_INFO, "ready again");
     }
 }
 
@@ -197,9 +197,9 @@ void teacher_set_unsavable(struct server *server, const char *reason) {
     teacher->unsavable = copy_string(reason);
     pthread_mutex_unlock(&teacher->lock);
     if (news && reason) {
-        note(server, "%s", reason);
+        note(server, LOG_ERROR, "%s", reason);
     } else if (news) {
-        note(server, "the model can be saved again");
+        note(server, LOG_INFO, "the model can be saved again");
     }
 }
 
@@ -237,14 +237,14 @@ l3a_status teacher_save(struct server *server) {
  * not to be saved over them. A model that was replaced alone may not fit the history: that is a trouble that a person must end. */
 static void reload(struct server *server) {
     if (l3a_tagger_reload(server->model.tagger) != L3A_OK) {
-        note(server, "the model stays as it was: %s", l3a_error_text(server->context));
+        note(server, LOG_ERROR, "the model stays as it was: %s", l3a_error_text(server->context));
         return;
     }
     server->teacher.unsaved = false;
     teacher_set_unsavable(server, NULL);
     ledger_outdate(&server->ledger);
     if (teacher_publish(server)) {
-        note(server, "loaded %s again", server->model.path);
+        note(server, LOG_INFO, "loaded %s again", server->model.path);
     }
     if (!server->teacher.unreadable) {
         teacher_set_trouble(server, NULL, false);
@@ -316,9 +316,9 @@ static void save_now(struct server *server) {
 /* A lesson that was cancelled leaves a model that would have to be loaded again first. */
 static void save_at_end(struct server *server) {
     if (server->teacher.cancelled) {
-        note(server, "the model is not saved; what was taught is in its history");
+        note(server, LOG_WARNING, "the model is not saved; what was taught is in its history");
     } else {
-        atomic_store(server->options->cancel, false);
+        atomic_store(&server->options->events->cancel, false);
         save_now(server);
     }
 }
@@ -330,7 +330,7 @@ static void *teach(void *argument) {
     for (;;) {
         switch (next_duty(&server->teacher, &request)) {
         case TEACH:
-            if (atomic_load(server->options->cancel)) {
+            if (atomic_load(&server->options->events->cancel)) {
                 refuse_cancelled(request);
             } else {
                 request->wanted.route->teach(request);

@@ -1,7 +1,13 @@
 // Every request to the server. A request that changes or reads something waits while the server is busy, away or asks for its token,
 // and is then sent again; the page shows why it waits. Sending a lesson twice is harmless: the server skips what it has learned already.
 
-const TOKEN = 'l3a-token';
+// The server may be below a path of its own (--base-path): everything is found from where this file is.
+const base = new URL('..', import.meta.url);
+const address = path => new URL(path.slice(1), base);
+// What the browser keeps for this server and for no other of the same site.
+export const keepsAs = name => base.pathname === '/' ? name : `${name}:${base.pathname}`;
+
+const TOKEN = keepsAs('l3a-token');
 const pause = seconds => new Promise(done => setTimeout(done, 1000 * seconds));
 
 export class Problem extends Error {
@@ -39,7 +45,7 @@ function untilBack() {
     for (let seconds = 1;; seconds = Math.min(2 * seconds, 10)) {
       await Promise.race([pause(seconds), new Promise(done => { retry = done; })]);
       try {
-        const answer = await fetch('/v1/status', {headers: headers(), cache: 'no-store'});
+        const answer = await fetch(address('/v1/status'), {headers: headers(), cache: 'no-store'});
         if (answer.status < 500) break;
       } catch { /* still away */ }
     }
@@ -61,6 +67,11 @@ function enterToken(wrong) {
     entering = null;
   });
   return entering;
+}
+
+// Another token, as for somebody who may do more.
+export function changeToken() {
+  return asking.token ? enterToken(false) : Promise.resolve();
 }
 
 async function wait(answer) {
@@ -90,7 +101,7 @@ export async function send(method, path, {body, type, signal, patient = true} = 
     const used = sessionStorage.getItem(TOKEN);
     let answer;
     try {
-      answer = await fetch(path, {method, body, signal, headers: headers(type), cache: 'no-store', redirect: 'error'});
+      answer = await fetch(address(path), {method, body, signal, headers: headers(type), cache: 'no-store', redirect: 'error'});
     } catch (error) {
       if (error.name === 'AbortError') throw error;
       if (!patient) throw new Problem(0, 'The server does not answer.', "Check that 'l3a serve' is running.");
