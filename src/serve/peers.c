@@ -193,9 +193,9 @@ static struct peer *peer_create(struct server *server, struct MHD_Connection *co
     return peer;
 }
 
-/* Whether bytes have come since the last request that are not a request yet. */
-static bool is_asking(const struct peer *peer) {
-    return peer->state == RESTING && !peer->ended && look(peer->socket).tcpi_bytes_received > peer->bytes_at_rest;
+/* Whether bytes have come since the last request that are not a request yet. The end of a connection counts as a byte. */
+static bool has_begun(const struct peer *peer) {
+    return peer->state == RESTING && look(peer->socket).tcpi_bytes_received > peer->bytes_at_rest + 1;
 }
 
 /* A head that was not understood, or never complete, is no request to libmicrohttpd, which answers it by itself or not at all. */
@@ -225,7 +225,7 @@ void peers_notice(void *argument, struct MHD_Connection *connection, void **cont
         if (peer) {
             if (peer->lingers) {
                 parting_add(&server->parting, peer->socket);
-            } else if (peer->head || is_asking(peer)) {
+            } else if (has_begun(peer)) {
                 log_head(server, peer);
             }
             say_connection(server, peer, "ends");
@@ -413,7 +413,7 @@ bool peers_ask(struct server *server) {
     bool asking = false;
     pthread_mutex_lock(&server->peers.lock);
     for (const struct peer *peer = server->peers.newest; peer && !asking; peer = peer->older) {
-        asking = is_asking(peer);
+        asking = !peer->ended && has_begun(peer);
     }
     pthread_mutex_unlock(&server->peers.lock);
     return asking;

@@ -87,7 +87,7 @@ class Server:
         else:
             raise RuntimeError("the server did not start: " + "".join(self.said))
         self.port = int(re.search(r"http://[^/]*:([0-9]+)/", self.said[-1])[1])
-        self.address = f"http://127.0.0.1:{self.port}/"
+        self.address = re.search(r"http://\S*/", self.said[-1])[0]
         self.connection = None
 
     def again(self):

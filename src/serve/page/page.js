@@ -388,16 +388,20 @@ find('#export').addEventListener('click', event => {
   if (download === 'backup') exports(() => exporting.saveFrom('/v1/backup', `${base}-backup.tar`));
 });
 
-asking.token = wrong => new Promise(done => {
+asking.token = (wrong, optional) => new Promise(done => {
   const dialog = find('#token'), text = find('#token-text');
   find('#token-wrong').textContent = wrong ? 'That was not the right token.' : '';
   text.value = '';
-  const answered = () => {
-    if (!text.value.trim()) return;
-    dialog.removeEventListener('close', answered);
-    done(text.value.trim());
+  const closed = () => {
+    const token = text.value.trim();
+    if (!token && !optional) {
+      dialog.showModal();
+      return;
+    }
+    dialog.removeEventListener('close', closed);
+    done(token);
   };
-  dialog.addEventListener('close', () => text.value.trim() ? answered() : dialog.showModal());
+  dialog.addEventListener('close', closed);
   dialog.showModal();
 });
 

@@ -20,7 +20,7 @@ export class Problem extends Error {
 
 // What happens to the connection; page.js shows it.
 export const connection = Object.assign(new EventTarget(), {gone: false, busy: false});
-// Set by page.js: asks the person for the token, and resolves when there is one.
+// Set by page.js: asks the person for the token, and resolves to it; optional: to nothing if the person gives none.
 export const asking = {token: null};
 // Set by page.js: the bytes that a request may have. A server that refuses more ends the connection, and Firefox then shows no answer.
 export const limits = {body: Infinity};
@@ -61,18 +61,16 @@ function headers(type) {
 }
 
 let entering = null;
-function enterToken(wrong) {
-  entering ??= asking.token(wrong).then(token => {
-    sessionStorage.setItem(TOKEN, token);
+function enterToken(wrong, optional = false) {
+  entering ??= asking.token(wrong, optional).then(token => {
+    if (token) sessionStorage.setItem(TOKEN, token);
     entering = null;
   });
   return entering;
 }
 
-// Another token, as for somebody who may do more.
-export function changeToken() {
-  return asking.token ? enterToken(false) : Promise.resolve();
-}
+// Asks for another token, of somebody who may do more. Escape keeps the one there is.
+export const changeToken = () => enterToken(false, true);
 
 async function wait(answer) {
   const seconds = Number(answer.headers.get('Retry-After')) || 1;
