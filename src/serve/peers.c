@@ -307,7 +307,9 @@ static void send_answer(const struct peer *peer, unsigned status, const char *re
 void peer_answer(struct request *request) {
     if (request->peer) {
         request->answer.bytes = request->answer.text.length;
+        pthread_mutex_lock(&request->server->peers.lock);
         request->peer->said = request->answer.status;
+        pthread_mutex_unlock(&request->server->peers.lock);
         send_answer(request->peer, request->answer.status, MHD_get_reason_phrase_for(request->answer.status), request->answer.retry,
                     request->answer.text.bytes ? request->answer.text.bytes : "");
         peer_let_go(request);
