@@ -26,16 +26,19 @@ static void check_path(const char *path) {
 /* Only addresses, localhost and own names are accepted. */
 static void check_guard(const char *host, const char *origin, const char *authorization, const char *type) {
     static const char *const names[] = {"tags.example", NULL, ""};
-    uint8_t token[32];
-    sha256_of("secret", 6, token);
-    const struct guard guard = {names, 3, token};
+    struct token token = {.role = ROLE_TEACH};
+    sha256_of("secret", 6, token.hash);
+    const struct tokens tokens = {&token, 1};
+    const struct guard guard = {names, 3, &tokens};
+    const struct needs needs = {.role = ROLE_TEACH, .changes = true};
+    struct bearer bearer;
     const struct asked asked = {.host = host, .origin = origin, .authorization = authorization, .content_type = type, .mark = "1"};
     struct objection objection = {0};
     const bool own = host_is_own(&guard, host);
     if (own && strspn(host, "0123456789.:[]abcdefABCDEF") != strlen(host)) {
         must(strncasecmp(host, "localhost", 9) == 0 || strncasecmp(host, "tags.example", 12) == 0);
     }
-    if (guard_allows(&guard, &asked, false, true, false, &objection)) {
+    if (guard_allows(&guard, &asked, &needs, &bearer, &objection)) {
         const bool given =
             strstr(authorization, "secret") || strncasecmp(authorization, "Basic ", 6) == 0; /* by name, or encoded */
         must(own && given && (!origin || strcasestr(origin, host)));

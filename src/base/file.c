@@ -117,8 +117,13 @@ static int posix_describe(const char *path, file_description *description) {
     if (stat(path, &about)) {
         return -1;
     }
-    *description =
-        (file_description){about.st_mode, about.st_uid, about.st_gid, about.st_dev, about.st_ino, (uint64_t)about.st_size};
+    *description = (file_description){.mode = about.st_mode,
+                                      .owner = about.st_uid,
+                                      .group = about.st_gid,
+                                      .device = about.st_dev,
+                                      .inode = about.st_ino,
+                                      .size = (uint64_t)about.st_size,
+                                      .modified = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec};
     return 0;
 }
 
@@ -180,6 +185,11 @@ const file_operations posix_files = {.open = posix_open,
                                      .set_mode = fchmod,
                                      .random = getrandom,
                                      .list = posix_list};
+
+bool is_same_content(const file_description *left, const file_description *right) {
+    return left->device == right->device && left->inode == right->inode && left->size == right->size &&
+           left->modified == right->modified;
+}
 
 l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
     const char *hint = NULL;

@@ -15,8 +15,12 @@ typedef struct file_description {
     uid_t owner;
     gid_t group;
     uint64_t device, inode;
-    uint64_t size; /* of a regular file, in bytes */
+    uint64_t size;    /* of a regular file, in bytes */
+    int64_t modified; /* when its content changed last, in nanoseconds */
 } file_description;
+
+/* Whether both are of the same file with the same content. The number of a file that was removed is used again. */
+bool is_same_content(const file_description *left, const file_description *right);
 
 typedef struct file_operations {
     int (*open)(const char *path, int flags, mode_t mode); /* never waits, not even for the other end of a pipe */
@@ -112,6 +116,10 @@ extern const char lock_ending[];
 enum patience { FAIL_AT_ONCE, AWAIT_PROCESS, AWAIT_ANYONE };
 /* Takes the lock of a target (lock.c). `name` is the path that the user gave, for messages. */
 l3a_status lock_target(l3a_context *context, const char *target, const char *name, enum patience patience, l3a_lock **lock);
+/* Who holds the lock with this lock file, for messages: "another process", with what is known of it. True: it is a server, which
+ * does not end by itself (lock_holder.c). */
+enum { HOLDER = 96 };
+bool describe_holder(const char *path, char text[HOLDER]);
 /* Whether this context already holds the target's lock. If somebody has removed its file, takes it again; fails if another process
  * was faster. */
 l3a_status lock_is_held(l3a_context *context, const char *target, bool *held);

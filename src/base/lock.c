@@ -6,7 +6,9 @@
  * locks a file that is no longer at its path tries again. A lock file left by a killed process is simply reused.
  *
  * Who waits for a lock that the own process holds may wait for ever, so that is an error. If the lock file is removed from outside,
- * another process can lock the next one: a holder that depends on the lock looks for that (lock_is_held). */
+ * another process can lock the next one: a holder that depends on the lock looks for that (lock_is_held).
+ *
+ * The lock file stays empty: who holds the lock, the system knows (lock_holder.c). */
 #include "base/file.h"
 #include "base/memory.h"
 
@@ -61,7 +63,8 @@ static l3a_status try_lock(l3a_context *context, const char *name, const char *p
 
 static l3a_status wait_for_lock(l3a_context *context, const char *name, enum patience patience, l3a_lock *lock) {
     l3a_status status = L3A_OK;
-    bool own;
+    char holder[HOLDER];
+    bool own, serves = false;
     for (bool said = false;; said = true) {
         TRY(try_lock(context, name, lock->path, &lock->file, &own));
         if (lock->file >= 0) {
@@ -70,10 +73,15 @@ static l3a_status wait_for_lock(l3a_context *context, const char *name, enum pat
         FAIL_IF(own && patience != AWAIT_ANYONE, context, L3A_ERROR_STATE,
                 "make both changes with the same tagger, or save and close the other one first",
                 "%s: this process is already changing this file", name);
-        FAIL_IF(patience == FAIL_AT_ONCE, context, L3A_ERROR_IO, "try again when it has finished, or use the wait option",
-                "%s: another process is changing this file", name);
+        if (patience == FAIL_AT_ONCE || (!said && !own)) {
+            serves = describe_holder(lock->path, holder);
+        }
+        FAIL_IF(patience == FAIL_AT_ONCE, context, L3A_ERROR_IO,
+                serves ? "stop the server first, or let it make the change"
+                       : "try again when it has finished, or use the wait option",
+                "%s: in use by %s", name, holder);
         if (!said && !own) {
-            report_warning(context, "%s: another process is changing this file; waiting for it", name);
+            report_warning(context, "%s: in use by %s; waiting for it", name, holder);
         }
         TRY(report_progress(context, "waiting", 0, 0));
         nanosleep(&pause_between_tries, NULL);
@@ -87,11 +95,15 @@ static l3a_status lock_again(l3a_lock *lock, const char *name) {
     l3a_context *context = lock->context;
     file_description made;
     l3a_status status = L3A_OK;
+    char holder[HOLDER];
     int file;
     bool own;
     TRY(try_lock(context, name, lock->path, &file, &own));
+    if (file < 0) {
+        describe_holder(lock->path, holder);
+    }
     FAIL_IF(file < 0, context, L3A_ERROR_IO, "try again when it has finished, and leave lock files alone",
-            "%s: the lock file was removed, and another process is changing this file now", name);
+            "%s: the lock file was removed, and the file is now in use by %s", name, holder);
     if (context->files->describe(lock->path, &made)) {
         status = fail_system(context, name, "lock", errno);
         context->files->close(file);

@@ -270,9 +270,10 @@ static const struct manual manuals[] = {
      "teach "
      "new ones. What is taught is used at once. A lesson is answered when it is safe in the history beside the model; the model "
      "file follows in the background, and at the end.\n"
-     "Only this machine can reach the server, unless --listen says otherwise; it then needs --token-file or --insecure. "
+     "Only this machine can reach the server, unless --listen says otherwise; it then needs --token-file, --tokens or --insecure. "
      "docs/serving.md describes the interface, and how to run it as a service.\n"
-     "SIGTERM and Ctrl-C answer what has been asked, save the model, and end. SIGHUP loads the model file again.",
+     "SIGTERM and Ctrl-C answer what has been asked, save the model, and end. SIGHUP reads the model file and the tokens again, "
+     "and opens the log again.",
      "See the whole idea, on drawn pictures:\n"
      "  l3a serve --demo\n"
      "Your own pictures and model:\n"

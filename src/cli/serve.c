@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 const struct option serve_options[] = {
@@ -16,7 +15,9 @@ const struct option serve_options[] = {
     {"library", "DIR", "a folder of pictures to show and tag; it is only read"},
     {"demo", NULL, "serve drawn pictures and a model that has one thing left to learn; MODEL is a folder [l3a-serve-demo]"},
     {"token-file", "FILE", "requests need the token in this file; for addresses that others can reach"},
+    {"tokens", "FILE", "the same with several tokens: lines of a role (read, teach, admin), a token and perhaps a name"},
     {"insecure", NULL, "allow addresses that others can reach without a token"},
+    {"base-path", "PATH", "what all paths begin with, behind a proxy that has other things at /"},
     {"host", "NAME", "a name by which browsers call this server, besides addresses and localhost"},
     {"heif", NULL, "also take HEIC and AVIF; libheif, which decodes them, is not safe against hostile files"},
     {"readonly", NULL, "only tag; take no lessons"},
@@ -26,48 +27,59 @@ const struct option serve_options[] = {
     {"connections", "N", "connections at a time [4096]"},
     {"max-body", "MIB", "largest request, in MiB [64]"},
     {"cache", "MIB", "memory for features of pictures that were seen, in MiB [256]"},
+    {"log", "text|json", "also log every request, and log in this form"},
+    {"log-level", "error|warning|info|debug", "log nothing that matters less than this [info]"},
+    {"log-file", "FILE", "log to this file; SIGHUP opens it again [stderr]"},
     {NULL, NULL, NULL},
 };
 
 #ifdef L3A_HAVE_SERVE
-enum { TOKEN = 4096, SHORTEST_TOKEN = 16 };
-
-static void show_note(const char *text) {
-    fprintf(stderr, "l3a serve: %s\n", text);
-}
-
-/* Shows what the library warns of, such as a damaged history, and lets the server cancel lessons. */
-static int on_event(const l3a_event *event, void *user) {
-    if (event->kind == L3A_EVENT_WARNING) {
-        show_note(event->text);
-    }
-    return serve_on_event(event, user);
-}
-
-/* The first line of the file. */
-static bool read_token(const struct arguments *arguments, char token[TOKEN]) {
-    const char *path = argument(arguments, "token-file");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    struct stat about;
-    const bool good = file && fgets(token, TOKEN, file);
-    const bool open = file && fstat(fileno(file), &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH));
-    if (file) {
-        fclose(file);
-    }
-    if (!good) {
-        complain(arguments, "%s: there is no token in this file", path);
+static bool read_tokens(const struct arguments *arguments, struct serve_options *options) {
+    char problem[TOKEN_PROBLEM];
+    const char *exposed;
+    options->token_files = (struct token_files){argument(arguments, "token-file"), argument(arguments, "tokens")};
+    if (!tokens_read(&options->token_files, options->tokens, problem, &exposed)) {
+        complain(arguments, "%s", problem);
+        print_hint(options->token_files.several ? "lines are 'ROLE TOKEN NAME'; make a token: head -c 24 /dev/urandom | base64"
+                                                : "make one: head -c 24 /dev/urandom | base64 > %s",
+                   options->token_files.single);
         return false;
     }
-    token[strcspn(token, "\r\n")] = '\0';
-    if (strlen(token) < SHORTEST_TOKEN) {
-        complain(arguments, "%s: the token is shorter than %d characters", path, SHORTEST_TOKEN);
-        print_hint("make one: head -c 24 /dev/urandom | base64 > %s", path);
-        return false;
-    }
-    if (open && !arguments->quiet) {
-        fprintf(stderr, "warning: %s: others on this machine can read the token; use 'chmod 600'\n", path);
+    if (exposed && !arguments->quiet) {
+        fprintf(stderr, "warning: %s: others on this machine can read the token; use 'chmod 600'\n", exposed);
     }
     return true;
+}
+
+static bool read_base_path(const struct arguments *arguments, struct serve_options *options) {
+    const char *path = argument(arguments, "base-path");
+    options->base_path = path && strcmp(path, "/") != 0 ? path : "";
+    if (options->base_path[0] && !serve_base_path_fits(path)) {
+        complain(arguments, "--base-path %s: give a path such as /tags, of letters, digits, '-', '_' and '~'", path);
+        return false;
+    }
+    return true;
+}
+
+static struct log *open_log(const struct arguments *arguments) {
+    const char *path = argument(arguments, "log-file");
+    const char *form = argument(arguments, "log") || path ? argument_choice(arguments, "log", "text|json", "text") : "";
+    const char *level = argument_choice(arguments, "log-level", "error|warning|info|debug", "info");
+    if (!form || !level) {
+        return NULL;
+    }
+    struct log *log = log_open(form[0] == 'j'   ? LOG_JSON
+                               : form[0] == 't' ? LOG_TEXT
+                                                : LOG_NOTES,
+                               level[0] == 'e'   ? LOG_ERROR
+                               : level[0] == 'w' ? LOG_WARNING
+                               : level[0] == 'i' ? LOG_INFO
+                                                 : LOG_DEBUG,
+                               path);
+    if (!log) {
+        complain(arguments, "%s: the log cannot be opened: %s", path ? path : "stderr", strerror(errno));
+    }
+    return log;
 }
 
 /* Other machines may only reach a server that asks for a token. */
@@ -77,9 +89,9 @@ static bool read_address(const struct arguments *arguments, struct serve_options
         complain(arguments, "--listen %s: %s", text, problem);
         return false;
     }
-    if (!options->address.loopback && !options->token && !options->insecure) {
+    if (!options->address.loopback && !options->tokens->count && !options->insecure) {
         complain(arguments, "--listen %s: others can reach this address", text);
-        print_hint("give a token with --token-file FILE, or allow everybody with --insecure");
+        print_hint("give a token with --token-file FILE, or several with --tokens FILE, or allow everybody with --insecure");
         return false;
     }
     if (!serve_address_open(&options->address)) {
@@ -109,8 +121,7 @@ static bool read_options(const struct arguments *arguments, struct serve_options
     options->body = body << 20;
     options->cache = cache << 20;
     options->workers = l3a_context_threads(arguments->context);
-    options->note = show_note;
-    return read_address(arguments, options);
+    return read_base_path(arguments, options) && read_address(arguments, options);
 }
 
 /* A model without classes, to be taught. It is saved at once, so that its history has something to go on from. */
@@ -132,9 +143,11 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
 static int serve(const struct arguments *arguments, const char *path, struct serve_options *options) {
-    atomic_bool cancel = false;
-    const l3a_context_options context_options = {
-        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = on_event, .event_user = &cancel};
+    const l3a_context_options context_options = {.size = sizeof context_options,
+                                                 .threads = 1,
+                                                 .device = arguments->device,
+                                                 .on_event = serve_on_event,
+                                                 .event_user = options->events};
     const l3a_tagger_options tagger_options = {
         .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;
@@ -152,7 +165,6 @@ static int serve(const struct arguments *arguments, const char *path, struct ser
     int code = explain_error(arguments, status, l3a_error_text(context),
                              lock || !hint[0] ? hint : "stop the other server or command that uses this model first");
     if (code == EXIT_DONE) {
-        options->cancel = &cancel;
         code = serve_run(context, tagger, path, options) ? EXIT_FAILED : EXIT_DONE;
     } else {
         close(options->address.socket);
@@ -182,22 +194,25 @@ static int serve_demo(const struct arguments *arguments, struct serve_options *o
 }
 
 int serve_command(struct arguments *arguments) {
-    struct serve_options options = {0};
-    char token[TOKEN];
+    struct serve_events events = {.cancel = false};
+    struct tokens tokens = {0};
+    struct serve_options options = {.tokens = &tokens, .events = &events};
     const size_t most = 1, least = argument(arguments, "demo") ? 0 : 1;
+    int code = EXIT_USAGE;
     if (arguments->positional_count < least || arguments->positional_count > most) {
         return complain_usage(arguments, "name one model file, or use --demo");
     }
-    if (argument(arguments, "token-file")) {
-        if (!read_token(arguments, token)) {
-            return EXIT_USAGE;
+    if (read_tokens(arguments, &options) && read_options(arguments, &options)) {
+        events.log = open_log(arguments);
+        if (events.log) {
+            code = options.demo ? serve_demo(arguments, &options) : serve(arguments, arguments->positionals[0], &options);
+        } else {
+            close(options.address.socket);
         }
-        options.token = token;
+        log_close(events.log);
     }
-    if (!read_options(arguments, &options)) {
-        return EXIT_USAGE;
-    }
-    return options.demo ? serve_demo(arguments, &options) : serve(arguments, arguments->positionals[0], &options);
+    tokens_free(&tokens);
+    return code;
 }
 #else
 int serve_command(struct arguments *arguments) {

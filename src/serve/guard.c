@@ -1,10 +1,6 @@
 #include "serve/guard.h"
 
-#include "common/sha256.h"
-#include "serve/text.h"
-
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -50,40 +46,6 @@ bool origin_is_own(const char *origin, const char *host) {
     return rest && host && strcasecmp(rest, host) == 0;
 }
 
-static bool is_token(const char *text, size_t length, const uint8_t token[32]) {
-    uint8_t given[32];
-    unsigned difference = 0;
-    sha256_of(text, length, given);
-    for (size_t i = 0; i < sizeof given; i++) {
-        difference |= (unsigned)(given[i] ^ token[i]);
-    }
-    return difference == 0;
-}
-
-bool token_is_right(const char *authorization, const uint8_t token[32]) {
-    const size_t scheme = authorization ? strcspn(authorization, " ") : 0;
-    if (!scheme) {
-        return false;
-    }
-    const char *own = authorization + scheme + strspn(authorization + scheme, " ");
-    size_t length = strlen(own);
-    while (length && own[length - 1] == ' ') {
-        length--;
-    }
-    if (scheme == 6 && strncasecmp(authorization, "Bearer", 6) == 0) {
-        return is_token(own, length, token);
-    }
-    if (scheme == 5 && strncasecmp(authorization, "Basic", 5) == 0) {
-        size_t count = 0;
-        uint8_t *pair = base64_decode(own, length, &count);
-        const uint8_t *colon = pair ? memchr(pair, ':', count) : NULL;
-        const bool right = colon && is_token((const char *)colon + 1, (size_t)(pair + count - colon - 1), token);
-        free(pair);
-        return right;
-    }
-    return false;
-}
-
 /* A form, which any site can send without being asked, has one of three types. */
 static bool is_form(const char *type) {
     return type && (strncasecmp(type, "text/plain", 10) == 0 || strncasecmp(type, "multipart/", 10) == 0 ||
@@ -102,19 +64,43 @@ static bool is_foreign(const struct asked *asked, bool page) {
     return elsewhere && !follows_link;
 }
 
-bool guard_allows(const struct guard *guard, const struct asked *asked, bool open, bool changes, bool page,
+/* Whether the token of the request allows what is asked for; without tokens, everything is allowed. */
+static bool token_allows(const struct guard *guard, const struct asked *asked, enum role needs, struct bearer *bearer,
+                         struct objection *objection) {
+    const bool any = guard->tokens && guard->tokens->count;
+    const struct token *token = any && needs != ROLE_OPEN ? tokens_find(guard->tokens, asked->authorization) : NULL;
+    *bearer = (struct bearer){.role = any ? ROLE_OPEN : ROLE_ADMIN};
+    if (token) {
+        bearer->role = token->role;
+        memcpy(bearer->name, token->name, sizeof bearer->name);
+    }
+    if (needs != ROLE_OPEN && bearer->role == ROLE_OPEN) {
+        *objection = (struct objection){401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'"};
+    } else if (needs == ROLE_MISSING || needs > bearer->role) {
+        *objection = (struct objection){
+            403,
+            bearer->role == ROLE_READ ? "this token may read, and nothing else" : "this token may read and teach, and nothing else",
+            needs == ROLE_TEACH ? "use a token with the role teach or admin" : "use a token with the role admin"};
+    } else {
+        return true;
+    }
+    return false;
+}
+
+bool guard_allows(const struct guard *guard, const struct asked *asked, const struct needs *needs, struct bearer *bearer,
                   struct objection *objection) {
     const bool browser = asked->origin || asked->fetch_site;
+    *bearer = (struct bearer){.role = ROLE_OPEN};
     if (!host_is_own(guard, asked->host)) {
         *objection =
             (struct objection){421, "the Host header does not name this server", "use its address, or start it with --host NAME"};
-    } else if (is_foreign(asked, page)) {
+    } else if (is_foreign(asked, needs->page)) {
         *objection = (struct objection){403, "the request comes from another site", "use the page of this server"};
-    } else if (!open && guard->token && !token_is_right(asked->authorization, guard->token)) {
-        *objection = (struct objection){401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'"};
-    } else if (changes && browser && (!asked->mark || strcmp(asked->mark, "1") != 0)) {
+    } else if (!token_allows(guard, asked, needs->role, bearer, objection)) {
+        return false;
+    } else if (needs->changes && browser && (!asked->mark || strcmp(asked->mark, "1") != 0)) {
         *objection = (struct objection){403, "a browser sent this without the header 'X-L3A: 1'", "use the page of this server"};
-    } else if (changes && is_form(asked->content_type)) {
+    } else if (needs->changes && is_form(asked->content_type)) {
         *objection = (struct objection){415, "forms are not accepted", "send JSON as application/json, or a picture as image/jpeg"};
     } else {
         return true;

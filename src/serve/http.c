@@ -66,6 +66,9 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
         snprintf(text, sizeof text, "%zu", request->answer.json_length);
         MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
+    if (request->answer.location) {
+        MHD_add_response_header(response, "Location", request->answer.location);
+    }
     if (request->answer.download) {
         add_download(request->answer.download, response);
     }
@@ -91,6 +94,7 @@ static enum MHD_Result respond(struct request *request) {
     if (!response) {
         return MHD_NO;
     }
+    request->answer.bytes = strcmp(request->wanted.method, "HEAD") == 0 ? 0 : bytes;
     add_headers(request, response);
     peer_set(request, TAKING_ANSWER);
     const enum MHD_Result result = MHD_queue_response(request->connection, request->answer.status, response);
@@ -104,21 +108,44 @@ static bool same_method(const char *method, const char *wanted) {
     return strcmp(method, wanted) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(wanted, "GET") == 0);
 }
 
-static void find_route(struct request *request, const char *url, const char *method) {
+/* What follows the base path; NULL: the request is answered. */
+static const char *path_below_base(struct request *request) {
+    const char *url = request->wanted.url, *base = request->server->options->base_path;
+    const size_t length = strlen(base);
+    if (strncmp(url, base, length) != 0 || (url[length] && url[length] != '/')) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "see --base-path: that is where the page is, and all paths begin with it",
+               "%s: there is nothing here", url);
+    } else if (!url[length]) { /* links of the page are relative to its folder */
+        refuse(request, MHD_HTTP_PERMANENT_REDIRECT, "add a slash", "the page is at %s/", base);
+        request->answer.location = request->server->access.page;
+    } else {
+        return url + length;
+    }
+    return NULL;
+}
+
+static void find_route(struct request *request, const char *method) {
+    const char *path = path_below_base(request);
     bool known = false;
+    if (!path) {
+        return;
+    }
+    request->wanted.path = path;
     for (const struct route *route = routes; route->method; route++) {
         const size_t length = strlen(route->path);
-        if (strncmp(url, route->path, length) == 0 && (route->prefix || !url[length])) {
+        if (strncmp(path, route->path, length) == 0 && (route->prefix || !path[length])) {
             known = true;
             if (same_method(method, route->method)) {
                 request->wanted.route = route;
-                request->wanted.rest = request->wanted.url + length;
+                request->wanted.rest = path + length;
                 return;
             }
         }
     }
-    refuse(request, known ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, "see /openapi.json for the paths of this server",
-           known ? "%s: this path does not accept %s" : "%s: there is nothing here", url, method);
+    char hint[LONGEST_BASE_PATH + 64];
+    snprintf(hint, sizeof hint, "see %s/openapi.json for the paths of this server", request->server->options->base_path);
+    refuse(request, known ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, hint,
+           known ? "%s: this path does not accept %s" : "%s: there is nothing here", request->wanted.url, method);
 }
 
 static const char *header(const struct request *request, const char *name) {
@@ -126,9 +153,9 @@ static const char *header(const struct request *request, const char *name) {
 }
 
 static void check_guard(struct request *request) {
-    const struct server *server = request->server;
+    struct server *server = request->server;
     const char *const names[] = {server->options->host, server->access.own_name, server->options->address.host};
-    const struct guard guard = {names, sizeof names / sizeof names[0], server->options->token ? server->access.token : NULL};
+    const struct guard guard = {names, sizeof names / sizeof names[0], &server->access.tokens};
     const struct asked asked = {.host = header(request, "Host"),
                                 .origin = header(request, "Origin"),
                                 .fetch_site = header(request, "Sec-Fetch-Site"),
@@ -138,8 +165,18 @@ static void check_guard(struct request *request) {
                                 .authorization = header(request, "Authorization"),
                                 .content_type = header(request, "Content-Type")};
     const struct route *route = request->wanted.route;
+    const bool moved = request->answer.location != NULL;
+    const struct needs needs = {.role = route   ? route->role
+                                        : moved ? ROLE_OPEN
+                                                : ROLE_READ, /* what there is not is not said to everybody */
+                                .changes = route && route->changes,
+                                .page = moved || (route && route->now == page_now)};
     struct objection objection;
-    if (!guard_allows(&guard, &asked, route && route->open, route && route->changes, route && route->now == page_now, &objection)) {
+    pthread_mutex_lock(&server->access.lock);
+    const bool allowed = guard_allows(&guard, &asked, &needs, &request->bearer, &objection);
+    pthread_mutex_unlock(&server->access.lock);
+    if (!allowed) {
+        request->answer.location = NULL;
         refuse(request, objection.status, objection.hint, "%s", objection.error);
     }
 }
@@ -156,9 +193,9 @@ static void refuse_size(struct request *request, uint64_t limit) {
            "the request has more than %llu bytes", (unsigned long long)limit);
 }
 
-static void begin(struct request *request, const char *url, const char *method) {
+static void begin(struct request *request, const char *method) {
     struct server *server = request->server;
-    find_route(request, url, method);
+    find_route(request, method);
     check_guard(request); /* a foreign site does not even learn what there is */
     const uint64_t limit = !request->answer.status && request->wanted.route->upload ? upload_limit(server) : server->options->body;
     if (!request->answer.status && announced(request) > limit) {
@@ -177,6 +214,7 @@ static void begin(struct request *request, const char *url, const char *method) 
 static bool take_body(struct request *request, const char *bytes, size_t count) {
     const uint64_t limit = request->server->options->body;
     const bool upload = request->upload.file >= 0;
+    request->body.received += count;
     const enum room room = body_count(request, count, !upload);
     if (room == ENDED) {
         return false;
@@ -220,7 +258,8 @@ static enum MHD_Result dispatch(struct request *request) {
     return MHD_YES;
 }
 
-static struct request *request_create(struct server *server, struct MHD_Connection *connection, const char *url) {
+static struct request *request_create(struct server *server, struct MHD_Connection *connection, const char *url,
+                                      const char *method) {
     struct request *request = calloc(1, sizeof *request);
     if (request) {
         request->server = server;
@@ -230,6 +269,7 @@ static struct request *request_create(struct server *server, struct MHD_Connecti
         request->peer = peer_of(connection);
         request->client = peer_client(request);
         request->wanted.url = copy_string(url);
+        snprintf(request->wanted.method, sizeof request->wanted.method, "%s", method);
         atomic_fetch_add(&server->load.in_flight, 1);
         if (!request->wanted.url) {
             refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
@@ -287,7 +327,7 @@ static enum MHD_Result respond_early(struct request *request) {
 
 static enum MHD_Result take_head(struct server *server, struct MHD_Connection *connection, const char *url, const char *method,
                                  const char *version, void **context) {
-    struct request *request = request_create(server, connection, url);
+    struct request *request = request_create(server, connection, url, method);
     *context = request;
     if (!request) {
         return MHD_NO;
@@ -297,7 +337,11 @@ static enum MHD_Result take_head(struct server *server, struct MHD_Connection *c
         check_head(request, method, version);
     }
     if (!request->answer.status) {
-        begin(request, url, method);
+        begin(request, method);
+    }
+    if (!request->answer.status && atomic_load(&server->load.closing)) {
+        request->answer.close = true;
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "send it again when the server is back", "the server is shutting down");
     }
     return request->answer.status ? respond_early(request) : MHD_YES;
 }
@@ -319,17 +363,34 @@ enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, c
     return request->body.taken ? respond(request) : dispatch(request);
 }
 
+/* An answer in the middle of a body is not libmicrohttpd's, which sees no end of it. */
+static void write_log(struct request *request, double seconds, bool ended_well) {
+    char address[PEER_ADDRESS];
+    const unsigned in_body = peer_status(request, address);
+    const struct log_request line = {.client = address,
+                                     .token = request->bearer.name[0] ? request->bearer.name : NULL,
+                                     .method = request->wanted.method,
+                                     .path = request->wanted.url ? request->wanted.url : "",
+                                     .status = in_body ? in_body : request->answer.status,
+                                     .seconds = seconds,
+                                     .bytes_in = request->body.received,
+                                     .bytes_out = request->answer.bytes,
+                                     .complete = ended_well || in_body};
+    log_request(request->server->options->events->log, &line);
+}
+
 void http_complete(void *argument, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code) {
     struct server *server = argument;
     struct request *request = *context;
     (void)connection;
-    (void)code;
     if (!request) {
         return;
     }
     const size_t route = request->wanted.route ? (size_t)(request->wanted.route - routes) : ROUTES - 1;
+    const double seconds = seconds_now() - request->began;
     atomic_fetch_add(&server->metrics.requests[route][request->answer.status / 100 % 6], 1);
-    histogram_add(&server->metrics.seconds[route], seconds_now() - request->began);
+    histogram_add(&server->metrics.seconds[route], seconds);
+    write_log(request, seconds, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     peer_set(request, RESTING);
     request_release(request);
     upload_discard(request);

@@ -43,7 +43,7 @@ static void changed(struct server *server) {
     server->teacher.unsaved = true;
     teacher_set_trouble(server, NULL, false);
     if (!teacher_publish(server)) {
-        note(server, "the new model cannot be described: %s", l3a_error_text(server->context));
+        note(server, LOG_ERROR, "the new model cannot be described: %s", l3a_error_text(server->context));
     }
 }
 

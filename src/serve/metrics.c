@@ -166,6 +166,8 @@ void metrics_now(struct request *request) {
                 knowledge->edition);
     write_value(text, "l3a_classes", "gauge", "Classes that the model knows.", knowledge->classes);
     write_value(text, "l3a_ready", "gauge", "Whether /v2/health/ready says yes.", server_ready(server));
+    write_value(text, "l3a_log_lines_lost_total", "counter", "Lines of the log that could not be written.",
+                log_lost(server->options->events->log));
     write_value(text, "l3a_memory_bytes", "gauge", "Memory of the process.", resident_bytes());
     request->answer.type = "text/plain; version=0.0.4; charset=utf-8";
     request->answer.status = MHD_HTTP_OK;

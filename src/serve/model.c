@@ -147,7 +147,7 @@ static bool exchange(struct request *request) {
         link(old_history, history);
     }
     if (replaced && !sync_folder(path)) {
-        note(request->server, "%s: the folder cannot be synced: %s", path, strerror(errno));
+        note(request->server, LOG_ERROR, "%s: the folder cannot be synced: %s", path, strerror(errno));
     }
     free(old);
     free(history);
@@ -199,7 +199,7 @@ static void replace(struct request *request) {
         teacher_set_trouble(server, NULL, false);
     }
     teacher_set_unsavable(server, NULL);
-    note(server, "the model was replaced; the one before it is %s.old", server->model.name);
+    note(server, LOG_INFO, "the model was replaced; the one before it is %s.old", server->model.name);
     struct knowledge *knowledge = knowledge_keep(server);
     text_print(&request->answer.text, "{\"edition\": %llu, \"bytes\": %llu, \"classes\": ", (unsigned long long)knowledge->edition,
                (unsigned long long)request->upload.bytes);

@@ -50,7 +50,7 @@ static void *watch(void *argument) {
     struct parting *parting = argument;
     int sockets[PARTING];
     pthread_mutex_lock(&parting->lock);
-    while (!parting->stop) {
+    while (!parting->stop || parting->count) { /* at the end, those that are there stay their time */
         const size_t count = parting->count;
         memcpy(sockets, parting->sockets, sizeof sockets);
         const double until = count ? parting->until[0] : 0;
@@ -69,10 +69,6 @@ static void *watch(void *argument) {
         }
         parting->count = kept;
     }
-    for (size_t i = 0; i < parting->count; i++) {
-        close(parting->sockets[i]);
-    }
-    parting->count = 0;
     pthread_mutex_unlock(&parting->lock);
     return NULL;
 }

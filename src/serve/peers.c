@@ -8,6 +8,7 @@
  * not count, so that there is always room for small requests. */
 #include "serve/peers.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -32,7 +33,10 @@ struct peer {
     bool clear;                 /* the request line has no control character */
     bool head;                  /* while it rests: a head has begun to come … */
     double since;               /* … and when that was seen */
-    uint64_t bytes_at_rest;     /* that had come when the last request ended */
+    uint64_t bytes_at_rest;     /* that had come when the last request ended … */
+    uint64_t sent_at_rest;      /* … and been sent */
+    char address[PEER_ADDRESS]; /* for the log */
+    unsigned said;              /* the status of an answer in the middle of a body; 0: none */
     uint64_t body;              /* bytes of the body that have come */
     uint64_t marks[WINDOW + 1]; /* bytes of body or answer at the last ticks, one a second */
     size_t ticks;               /* since the state began */
@@ -152,14 +156,28 @@ bool peer_set(struct request *request, enum peer_state state) {
     if (state == SENDING_BODY) {
         peer->body = 0;
     } else if (state == RESTING) {
+        const struct tcp_info info = look(peer->socket);
         peer->head = false;
-        peer->bytes_at_rest = look(peer->socket).tcpi_bytes_received;
+        peer->bytes_at_rest = info.tcpi_bytes_received;
+        peer->sent_at_rest = info.tcpi_bytes_sent;
         unlink_peer(server, peer);
         link_peer(server, peer);
     }
     const bool alive = !peer->ended;
     pthread_mutex_unlock(&server->peers.lock);
     return alive;
+}
+
+static void write_address(const struct sockaddr *address, char text[PEER_ADDRESS]) {
+    const void *bytes = NULL;
+    if (address && address->sa_family == AF_INET) {
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    } else if (address && address->sa_family == AF_INET6) {
+        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    }
+    if (!bytes || !inet_ntop(address->sa_family, bytes, text, PEER_ADDRESS)) {
+        strcpy(text, "-");
+    }
 }
 
 static struct peer *peer_create(struct server *server, struct MHD_Connection *connection) {
@@ -169,9 +187,29 @@ static struct peer *peer_create(struct server *server, struct MHD_Connection *co
         peer->socket = info->connect_fd;
         info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         peer->client = client_find(server, info ? info->client_addr : NULL);
+        write_address(info ? info->client_addr : NULL, peer->address);
         link_peer(server, peer);
     }
     return peer;
+}
+
+/* Whether bytes have come since the last request that are not a request yet. The end of a connection counts as a byte. */
+static bool has_begun(const struct peer *peer) {
+    return peer->state == RESTING && look(peer->socket).tcpi_bytes_received > peer->bytes_at_rest + 1;
+}
+
+/* A head that was not understood, or never complete, is no request to libmicrohttpd, which answers it by itself or not at all. */
+static void log_head(struct server *server, const struct peer *peer) {
+    const bool answered = look(peer->socket).tcpi_bytes_sent > peer->sent_at_rest;
+    const struct log_request line = {
+        .client = peer->address, .method = "-", .path = "-", .status = answered ? MHD_HTTP_BAD_REQUEST : 0, .complete = answered};
+    log_request(server->options->events->log, &line);
+}
+
+static void say_connection(struct server *server, const struct peer *peer, const char *what) {
+    if (peer && log_wants(server->options->events->log, LOG_DEBUG)) {
+        note(server, LOG_DEBUG, "a connection of %s %s", peer->address, what);
+    }
 }
 
 void peers_notice(void *argument, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode what) {
@@ -180,13 +218,17 @@ void peers_notice(void *argument, struct MHD_Connection *connection, void **cont
     pthread_mutex_lock(&server->peers.lock);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         *context = peer_create(server, connection);
+        say_connection(server, *context, "begins");
         atomic_fetch_add(&server->metrics.connections, 1);
         atomic_fetch_add(&server->metrics.connections_total, 1);
     } else {
         if (peer) {
             if (peer->lingers) {
                 parting_add(&server->parting, peer->socket);
+            } else if (has_begun(peer)) {
+                log_head(server, peer);
             }
+            say_connection(server, peer, "ends");
             client_leave(server, peer->client);
             unlink_peer(server, peer);
             free(peer);
@@ -209,6 +251,19 @@ void *peers_request_line(void *argument, const char *uri, struct MHD_Connection 
         peer->version = at + 1;
     }
     return NULL;
+}
+
+unsigned peer_status(const struct request *request, char address[PEER_ADDRESS]) {
+    unsigned status = 0;
+    strcpy(address, "-");
+    if (request->peer) {
+        pthread_mutex_lock(&request->server->peers.lock);
+        strcpy(address, request->peer->address);
+        status = request->peer->said;
+        request->peer->said = 0;
+        pthread_mutex_unlock(&request->server->peers.lock);
+    }
+    return status;
 }
 
 bool peer_line_is_clear(const struct peer *peer, const char *version) {
@@ -251,6 +306,10 @@ static void send_answer(const struct peer *peer, unsigned status, const char *re
 
 void peer_answer(struct request *request) {
     if (request->peer) {
+        request->answer.bytes = request->answer.text.length;
+        pthread_mutex_lock(&request->server->peers.lock);
+        request->peer->said = request->answer.status;
+        pthread_mutex_unlock(&request->server->peers.lock);
         send_answer(request->peer, request->answer.status, MHD_get_reason_phrase_for(request->answer.status), request->answer.retry,
                     request->answer.text.bytes ? request->answer.text.bytes : "");
         peer_let_go(request);
@@ -261,9 +320,11 @@ static void end_peer(struct server *server, struct peer *peer, bool slow) {
     static const char late[] = "{\"error\": \"the body came too slowly\", \"hint\": \"send it again over a faster connection\"}\n";
     static const char full[] = "{\"error\": \"there is no room for this request\", \"hint\": \"try again in a moment\"}\n";
     if (peer->state == SENDING_BODY && slow) {
-        send_answer(peer, MHD_HTTP_REQUEST_TIMEOUT, "Request Timeout", 0, late);
+        peer->said = MHD_HTTP_REQUEST_TIMEOUT;
+        send_answer(peer, peer->said, "Request Timeout", 0, late);
     } else if (peer->state == SENDING_BODY) {
-        send_answer(peer, MHD_HTTP_SERVICE_UNAVAILABLE, "Service Unavailable", 1, full);
+        peer->said = MHD_HTTP_SERVICE_UNAVAILABLE;
+        send_answer(peer, peer->said, "Service Unavailable", 1, full);
     }
     shutdown(peer->socket, SHUT_RDWR); /* libmicrohttpd then notices its end, and closes it */
     peer->ended = true;
@@ -346,6 +407,40 @@ void peers_watch(struct server *server) {
         make_room(server, open, limit);
     }
     pthread_mutex_unlock(&server->peers.lock);
+}
+
+/* ---- The end ---- */
+
+bool peers_ask(struct server *server) {
+    bool asking = false;
+    pthread_mutex_lock(&server->peers.lock);
+    for (const struct peer *peer = server->peers.newest; peer && !asking; peer = peer->older) {
+        asking = !peer->ended && has_begun(peer);
+    }
+    pthread_mutex_unlock(&server->peers.lock);
+    return asking;
+}
+
+void peers_part(struct server *server) {
+    pthread_mutex_lock(&server->peers.lock);
+    for (struct peer *peer = server->peers.newest; peer; peer = peer->older) {
+        if (!peer->ended) {
+            shutdown(peer->socket, SHUT_WR);
+            peer->ended = true;
+        }
+    }
+    pthread_mutex_unlock(&server->peers.lock);
+}
+
+bool peers_are_silent(struct server *server) {
+    bool silent = true;
+    char byte;
+    pthread_mutex_lock(&server->peers.lock);
+    for (const struct peer *peer = server->peers.newest; peer && silent; peer = peer->older) {
+        silent = recv(peer->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+    }
+    pthread_mutex_unlock(&server->peers.lock);
+    return silent;
 }
 
 /* ---- Bodies ---- */

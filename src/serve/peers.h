@@ -6,6 +6,7 @@
 #include "serve/server.h"
 
 enum peer_state { RESTING, SENDING_BODY, WORKED_ON, TAKING_ANSWER };
+enum { PEER_ADDRESS = 46 };
 
 /* Callbacks of libmicrohttpd. */
 void peers_notice(void *server, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode what);
@@ -27,6 +28,15 @@ bool peer_has_left(const struct request *request);
 struct client *peer_client(struct request *request);
 /* Sends an answer in the middle of a body, where libmicrohttpd takes none. */
 void peer_answer(struct request *request);
+/* The status of such an answer, once; 0: there was none. Writes the address of the client. */
+unsigned peer_status(const struct request *request, char address[PEER_ADDRESS]);
+
+/* Whether a request is on its way whose head is not complete. */
+bool peers_ask(struct server *server);
+/* Tells all clients that the server sends no more. What they still send is read, so that no connection is reset. */
+void peers_part(struct server *server);
+/* Whether everything that has come was read. */
+bool peers_are_silent(struct server *server);
 
 /* Bytes of a body have come. kept: in memory, for which all bodies together have a limit. */
 enum room { ROOM, NO_ROOM, ENDED };

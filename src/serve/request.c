@@ -20,13 +20,13 @@ void thread_give_way(int steps) {
     setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + steps);
 }
 
-void note(const struct server *server, const char *format, ...) {
-    char line[1024];
+void note(const struct server *server, enum log_level level, const char *format, ...) {
+    char line[2048];
     va_list list;
     va_start(list, format);
     vsnprintf(line, sizeof line, format, list);
     va_end(list);
-    server->options->note(line);
+    log_note(server->options->events->log, level, line);
 }
 
 void refuse(struct request *request, unsigned status, const char *hint, const char *format, ...) {

@@ -11,6 +11,8 @@
 #define L3A_SERVE_H
 
 #include "l3a/l3a.h"
+#include "serve/log.h"
+#include "serve/tokens.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,13 +28,18 @@ struct serve_address {
 
 /* "127.0.0.1:8080", "[::1]:8080". Explains in `problem` and returns false if it is invalid. */
 bool serve_address_parse(const char *text, struct serve_address *address, const char **problem);
+enum { LONGEST_BASE_PATH = 200 };
+/* Whether a base path is one: "/tags", "/photos/tags"; with nothing that would have to be written in another way in a URL. */
+bool serve_base_path_fits(const char *path);
 /* Opens the socket, and finds the port if it was 0. Returns false with errno if the address cannot be had. */
 bool serve_address_open(struct serve_address *address);
 
 struct serve_options {
     struct serve_address address;   /* open; the server closes its socket */
     const char *library;            /* a folder of pictures; NULL: none */
-    const char *token;              /* that requests need; NULL: none */
+    struct tokens *tokens;          /* one of which requests need; none: they need none. The server takes them */
+    struct token_files token_files; /* where they are, to read them again */
+    const char *base_path;          /* that all paths begin with, such as "/tags"; "": they do not */
     const char *host;               /* a further name that requests may call this server by; NULL: none */
     bool insecure;                  /* allows addresses other than loopback without a token */
     bool readonly;                  /* refuses lessons */
@@ -44,12 +51,17 @@ struct serve_options {
     uint64_t body;                  /* bytes of a request */
     uint64_t cache;                 /* bytes of features of pictures that were seen */
     int workers;                    /* threads that compute */
-    void (*note)(const char *text); /* says what happens, one line at a time */
-    atomic_bool *cancel;            /* see serve_on_event() */
+    struct serve_events *events;    /* see serve_on_event() */
 };
 
-/* The callback for events of the tagger's context. user: an atomic_bool that the options point to. The server sets it when it ends
- * and a lesson takes too long, which is then cancelled. */
+/* What the events of the tagger's context need. */
+struct serve_events {
+    struct log *log;
+    atomic_bool cancel; /* the server sets it when it ends and a lesson takes too long, which is then cancelled */
+};
+
+/* The callback for events of the tagger's context; user: a struct serve_events. Warnings, such as that of a damaged history, go to
+ * the log. */
 int serve_on_event(const l3a_event *event, void *user);
 
 /* Serves until SIGTERM or SIGINT. The tagger's model is locked by the caller. Returns 0, or 1 after an error that was noted. */

@@ -1,5 +1,4 @@
 /* Starting and ending the server. */
-#include "common/sha256.h"
 #include "serve/http.h"
 #include "serve/peers.h"
 #include "serve/protocols.h"
@@ -15,7 +14,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DRAIN_SECONDS = 30, LESSON_SECONDS = 20, REST_LIMIT = 300, CONNECTION_MEMORY = 64 << 10, HTTP_THREADS = 2, BACKLOG = 1024 };
+enum {
+    DRAIN_SECONDS = 30,
+    LESSON_SECONDS = 20,
+    ANSWER_SECONDS = 5,
+    PART_MILLISECONDS = 50,
+    REST_LIMIT = 300,
+    CONNECTION_MEMORY = 64 << 10,
+    HTTP_THREADS = 2,
+    BACKLOG = 1024
+};
 
 /* ---- The address ---- */
 
@@ -51,6 +59,17 @@ bool serve_address_parse(const char *text, struct serve_address *address, const 
     return true;
 }
 
+bool serve_base_path_fits(const char *path) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_~";
+    bool fits = path[0] == '/' && strlen(path) <= LONGEST_BASE_PATH;
+    for (const char *at = path; fits && *at;) { /* parts of "/part/part" */
+        const size_t length = strspn(at + 1, plain);
+        fits = *at == '/' && length;
+        at += length + 1;
+    }
+    return fits;
+}
+
 bool serve_address_open(struct serve_address *address) {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)address->port)};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)address->port)};
@@ -84,7 +103,7 @@ static bool start_daemon(struct server *server) {
     const struct serve_options *options = server->options;
     const struct serve_address *address = &options->address;
     if (listen(address->socket, BACKLOG)) {
-        note(server, "cannot listen at port %u: %s", address->port, strerror(errno));
+        note(server, LOG_ERROR, "cannot listen at port %u: %s", address->port, strerror(errno));
         return false;
     }
     raise_file_limit(options->connections);
@@ -96,7 +115,7 @@ static bool start_daemon(struct server *server) {
                                       MHD_OPTION_NOTIFY_CONNECTION, peers_notice, server, MHD_OPTION_URI_LOG_CALLBACK,
                                       peers_request_line, server, MHD_OPTION_STRICT_FOR_CLIENT, http_strictness(), MHD_OPTION_END);
     if (!server->daemon) {
-        note(server, "the server cannot start: %s", strerror(errno));
+        note(server, LOG_ERROR, "the server cannot start: %s", strerror(errno));
     }
     return server->daemon != NULL;
 }
@@ -112,6 +131,37 @@ static void block_signals(sigset_t *set) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* Tokens that cannot be read stay as they were. */
+static void reload_tokens(struct server *server) {
+    const struct token_files *files = &server->options->token_files;
+    struct tokens read = {0};
+    const char *exposed;
+    char problem[TOKEN_PROBLEM];
+    if (!files->single && !files->several) {
+        return;
+    }
+    if (!tokens_read(files, &read, problem, &exposed)) {
+        note(server, LOG_ERROR, "the tokens stay as they were: %s", problem);
+        return;
+    }
+    pthread_mutex_lock(&server->access.lock);
+    struct tokens old = server->access.tokens;
+    server->access.tokens = read;
+    pthread_mutex_unlock(&server->access.lock);
+    tokens_free(&old);
+    note(server, LOG_INFO, "loaded %zu token%s again", read.count, read.count == 1 ? "" : "s");
+    if (exposed) {
+        note(server, LOG_WARNING, "%s: others on this machine can read the tokens; use 'chmod 600'", exposed);
+    }
+}
+
+/* SIGHUP: what is in files is read again, and the log goes to a new one. */
+static void reload(struct server *server) {
+    log_reopen(server->options->events->log);
+    reload_tokens(server);
+    teacher_reload(server);
+}
+
 static void wait_for_end(struct server *server, const sigset_t *set) {
     const struct timespec second = {.tv_sec = 1};
     for (;;) {
@@ -120,14 +170,38 @@ static void wait_for_end(struct server *server, const sigset_t *set) {
             return;
         }
         if (number == SIGHUP) {
-            teacher_reload(server);
+            reload(server);
         }
         peers_watch(server);
     }
 }
 
 int serve_on_event(const l3a_event *event, void *user) {
-    return event->kind == L3A_EVENT_PROGRESS && atomic_load((const atomic_bool *)user);
+    struct serve_events *events = user;
+    if (event->kind == L3A_EVENT_WARNING) {
+        log_note(events->log, LOG_WARNING, event->text);
+    }
+    return event->kind == L3A_EVENT_PROGRESS && atomic_load(&events->cancel);
+}
+
+/* ---- The end ---- */
+
+/* Takes the connections that the system has made already, since their requests may be there, and no more: further ones are refused.
+ * The number of the socket stays in use, because a thread of libmicrohttpd may still look at it. */
+static void stop_listening(struct server *server) {
+    const int listening = server->options->address.socket, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    MHD_quiesce_daemon(server->daemon);
+    fcntl(listening, F_SETFL, fcntl(listening, F_GETFL) | O_NONBLOCK);
+    for (int made; (made = accept4(listening, (struct sockaddr *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
+         length = sizeof address) {
+        MHD_add_connection(server->daemon, made, (struct sockaddr *)&address, length);
+    }
+    if (nothing >= 0) {
+        dup3(nothing, listening, O_CLOEXEC);
+        close(nothing);
+    }
 }
 
 /* Answers what has been asked, and takes no new connections. A second signal ends the wait. Lessons are cancelled a while before
@@ -136,20 +210,42 @@ static void drain(struct server *server, const sigset_t *set) {
     const struct timespec moment = {.tv_nsec = 20000000};
     const double start = seconds_now(), until = start + DRAIN_SECONDS;
     atomic_store(&server->load.draining, true);
-    note(server, "ending: no new connections; requests in progress are answered");
-    MHD_quiesce_daemon(server->daemon);
-    while (atomic_load(&server->load.in_flight) && seconds_now() < until) {
+    note(server, LOG_INFO, "ending: no new connections; requests in progress are answered");
+    stop_listening(server);
+    while ((atomic_load(&server->load.in_flight) || peers_ask(server)) && seconds_now() < until) {
         const int number = sigtimedwait(set, NULL, &moment);
         if (number == SIGTERM || number == SIGINT) {
             break;
         }
+        if (number == SIGHUP) {
+            log_reopen(server->options->events->log);
+        }
         if (seconds_now() > start + LESSON_SECONDS) {
-            atomic_store(server->options->cancel, true);
+            atomic_store(&server->options->events->cancel, true);
         }
         peers_watch(server);
     }
+    atomic_store(&server->load.closing, true);
     if (atomic_load(&server->load.in_flight)) {
-        atomic_store(server->options->cancel, true);
+        atomic_store(&server->options->events->cancel, true);
+    }
+}
+
+/* Ends the connections when all answers are out. A connection that is closed while something comes would be reset, and its client
+ * could lose the answer before; so clients are told first that nothing more will come. */
+static void part(struct server *server) {
+    const struct timespec moment = {.tv_nsec = 5000000};
+    double until = seconds_now() + ANSWER_SECONDS;
+    while (atomic_load(&server->load.in_flight) && seconds_now() < until) {
+        nanosleep(&moment, NULL);
+        peers_watch(server);
+    }
+    peers_part(server);
+    const double start = seconds_now();
+    until = start + 1e-3 * PART_MILLISECONDS;
+    while (atomic_load(&server->metrics.connections) && (seconds_now() < until || !peers_are_silent(server)) &&
+           seconds_now() < start + ANSWER_SECONDS) {
+        nanosleep(&moment, NULL);
     }
 }
 
@@ -158,7 +254,7 @@ static void drain(struct server *server, const sigset_t *set) {
 static bool prepare(struct server *server) {
     const struct serve_options *options = server->options;
     if (!server->model.path) {
-        note(server, "the model: %s", strerror(errno));
+        note(server, LOG_ERROR, "the model: %s", strerror(errno));
         return false;
     }
     const char *slash = strrchr(server->model.path, '/');
@@ -173,18 +269,22 @@ static bool prepare(struct server *server) {
     pthread_mutex_init(&server->ledger.lock, NULL);
     pthread_mutex_init(&server->peers.lock, NULL);
     gethostname(server->access.own_name, sizeof server->access.own_name - 1);
-    if (options->token) {
-        sha256_of(options->token, strlen(options->token), server->access.token);
+    pthread_mutex_init(&server->access.lock, NULL);
+    server->access.page = malloc(strlen(options->base_path) + 2);
+    if (!server->access.page) {
+        note(server, LOG_ERROR, "not enough memory");
+        return false;
     }
+    sprintf(server->access.page, "%s/", options->base_path);
     if (options->library) {
         server->library = open(options->library, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (server->library < 0) {
-            note(server, "%s: %s", options->library, strerror(errno));
+            note(server, LOG_ERROR, "%s: %s", options->library, strerror(errno));
             return false;
         }
     }
     if (!teacher_publish(server)) {
-        note(server, "%s", l3a_error_text(server->context));
+        note(server, LOG_ERROR, "%s", l3a_error_text(server->context));
         return false;
     }
     return true;
@@ -192,12 +292,12 @@ static bool prepare(struct server *server) {
 
 static bool start(struct server *server) {
     if (!pipeline_start(server)) {
-        note(server, "not enough memory for %d workers", server->options->workers);
+        note(server, LOG_ERROR, "not enough memory for %d workers", server->options->workers);
         return false;
     }
     server->cache = cache_create(server->options->cache, server->pipeline.width);
     if (!server->cache || !teacher_start(server) || !examiner_start(server) || !parting_start(&server->parting)) {
-        note(server, "not enough memory");
+        note(server, LOG_ERROR, "not enough memory");
         return false;
     }
     return start_daemon(server);
@@ -209,25 +309,30 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     if (!server) {
         return 1;
     }
-    *server = (struct server){
-        .options = options, .context = context, .model = {.tagger = tagger, .path = realpath(model_path, NULL)}, .library = -1};
+    *server = (struct server){.options = options,
+                              .context = context,
+                              .model = {.tagger = tagger, .path = realpath(model_path, NULL)},
+                              .access = {.tokens = *options->tokens},
+                              .library = -1};
+    *options->tokens = (struct tokens){0};
     block_signals(&signals);
     const bool good = prepare(server) && start(server);
     if (good) {
         const struct serve_address *address = &options->address;
-        note(server, "listening at http://%s%s%s:%u/", address->six ? "[" : "", address->host, address->six ? "]" : "",
-             address->port);
+        note(server, LOG_INFO, "listening at http://%s%s%s:%u%s/", address->six ? "[" : "", address->host, address->six ? "]" : "",
+             address->port, options->base_path);
         wait_for_end(server, &signals);
         drain(server, &signals);
     }
-    close(options->address.socket);
     pipeline_stop(server);
     examiner_stop(server); /* it may need the teacher */
     teacher_stop(server);
     pipeline_free(server);
     if (server->daemon) {
+        part(server);
         MHD_stop_daemon(server->daemon);
     }
+    close(options->address.socket);
     parting_stop(&server->parting);
     if (server->library >= 0) {
         close(server->library);
@@ -237,6 +342,8 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     cache_free(server->cache);
     free(server->teacher.trouble);
     free(server->teacher.unsavable);
+    tokens_free(&server->access.tokens);
+    free(server->access.page);
     free(server->model.path);
     free(server);
     return !good;

@@ -3,6 +3,8 @@
 #define L3A_SERVE_SERVER_H
 
 #include "common/json_tree.h"
+#include "serve/guard.h"
+#include "serve/log.h"
 #include "serve/serve.h"
 #include "serve/text.h"
 
@@ -55,7 +57,7 @@ enum lane { LANE_PROMPT, LANE_SLOW, LANE_HUGE, LANES };
 struct route {
     const char *method, *path;
     bool prefix;                          /* the path may go on */
-    bool open;                            /* needs no token */
+    enum role role;                       /* that a token must have to ask */
     bool changes;                         /* something, so that a browser must prove that the page itself is asking */
     void (*now)(struct request *request); /* at once, on the connection's thread: must not block */
     void (*start)(struct request *request, struct worker *worker);  /* reads the body and names the pictures */
@@ -72,14 +74,17 @@ extern const struct route routes[]; /* ended by a NULL method */
 struct wanted {
     const struct route *route;
     const char *rest; /* of the path, after the route's */
-    char *url;
+    char *url;        /* the whole path */
+    const char *path; /* without the server's base path */
+    char method[16];
     bool all; /* the scores of all tags */
 };
 
 struct body {
     struct text text;
-    uint64_t counted; /* bytes that count towards the server's limit */
-    bool taken;       /* it is complete, and the request on its way */
+    uint64_t received; /* bytes */
+    uint64_t counted;  /* those that count towards the server's limit */
+    bool taken;        /* it is complete, and the request on its way */
     struct json_tree *json;
 };
 
@@ -114,6 +119,8 @@ struct answer {
     bool page;            /* it is part of the page */
     bool close;           /* the connection ends with it */
     const char *etag;     /* NULL: none */
+    const char *location; /* where to look instead; NULL: not said */
+    uint64_t bytes;       /* of the content that is sent */
     size_t json_length;   /* bytes of it that are JSON, before binary tensors; 0: not said */
 };
 
@@ -122,6 +129,7 @@ struct request {
     struct MHD_Connection *connection;
     struct peer *peer;
     struct client *client;
+    struct bearer bearer;
     double began;
     bool suspended;
     struct wanted wanted;
@@ -271,7 +279,7 @@ struct teacher {
     bool cancelled;     /* a change was cancelled because the server ends */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
-    char *unsavable;    /* why the model's file does not have the lessons of the history; NULL: it has, or soon will */
+    char *unsavable;    /* why the model is not saved, as a sentence; NULL: it is, or soon will be */
     size_t lessons;     /* in the history and not in the model's file */
 };
 
@@ -292,7 +300,7 @@ bool teacher_publish(struct server *server);
 l3a_status teacher_save(struct server *server);
 /* Lessons cannot be kept, or can again (NULL). */
 void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
-/* The model cannot be saved, or can again (NULL). Lessons are still kept. */
+/* The model cannot be saved, for this reason, or can again (NULL). Lessons are still kept. */
 void teacher_set_unsavable(struct server *server, const char *reason);
 
 /* ---- The examiner ---- */
@@ -390,15 +398,18 @@ struct served_model {
     char backbone[128];
 };
 
-/* What a request must know to be let in: the token, and what the server is called. */
+/* What a request must know to be let in: a token, and what the server is called. */
 struct access {
-    uint8_t token[32]; /* its SHA-256 */
+    pthread_mutex_t lock; /* of the tokens */
+    struct tokens tokens;
     char own_name[256];
+    char *page; /* the path of the page */
 };
 
 /* What the server is busy with. */
 struct load {
-    atomic_bool draining; /* it takes nothing new */
+    atomic_bool draining; /* it takes no new connections */
+    atomic_bool closing;  /* it takes no new requests either */
     atomic_size_t in_flight;
     atomic_uint_fast64_t body_bytes;
     atomic_bool uploading;
@@ -438,7 +449,8 @@ struct server {
 double seconds_now(void);
 /* Lowers the priority of the calling thread by so many steps, as nice does. */
 void thread_give_way(int steps);
-__attribute__((format(printf, 2, 3))) void note(const struct server *server, const char *format, ...);
+/* Says in the log what happens. */
+__attribute__((format(printf, 3, 4))) void note(const struct server *server, enum log_level level, const char *format, ...);
 
 /* ---- Routes, by file ---- */
 void tag_start(struct request *request, struct worker *worker);

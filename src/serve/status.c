@@ -24,7 +24,7 @@ void server_trouble(struct server *server, struct text *text) {
     if (teacher->trouble) {
         text_print(&reason, "%s", teacher->trouble);
     } else if (teacher->unsavable) {
-        text_print(&reason, "the model cannot be saved: %s; what was taught is in its history", teacher->unsavable);
+        text_print(&reason, "%s", teacher->unsavable);
     } else {
         text_print(&reason, "the server is shutting down");
     }
@@ -53,6 +53,13 @@ void ready_now(struct request *request) {
 
 /* ---- State ---- */
 
+static bool has_tokens(struct server *server) {
+    pthread_mutex_lock(&server->access.lock);
+    const bool has = server->access.tokens.count > 0;
+    pthread_mutex_unlock(&server->access.lock);
+    return has;
+}
+
 void status_now(struct request *request) {
     struct server *server = request->server;
     struct knowledge *knowledge = knowledge_keep(server);
@@ -62,10 +69,12 @@ void status_now(struct request *request) {
     text_json(answer, server->model.name);
     text_print(answer, ", \"backbone\": ");
     text_json(answer, server->model.backbone);
-    text_print(answer, ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, ",
+    text_print(answer,
+               ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, "
+               "\"role\": \"%s\", ",
                server->pipeline.width, knowledge->classes, (unsigned long long)knowledge->edition,
                server->library >= 0 ? "true" : "false", server->model.readonly ? "true" : "false",
-               server->options->token ? "true" : "false");
+               has_tokens(server) ? "true" : "false", role_names[request->bearer.role]);
     text_print(answer, "\"max_body\": %llu, \"ready\": %s, \"demo\": %s", (unsigned long long)server->options->body,
                ready ? "true" : "false", server->options->demo ? "true" : "false");
     pthread_mutex_lock(&server->teacher.lock);
@@ -103,37 +112,55 @@ void history_now(struct request *request) {
 
 /* ---- Routes ---- */
 
+/* Reading tags, pictures and numbers needs the role read; what changes what is known, teach; the model as a whole, admin. */
 const struct route routes[] = {
-    {.method = "GET", .path = "/", .open = true, .now = page_now},
-    {.method = "GET", .path = "/page/", .prefix = true, .open = true, .now = page_now},
-    {.method = "GET", .path = "/openapi.json", .open = true, .now = page_now},
-    {.method = "POST", .path = "/v1/tag", .changes = true, .start = tag_start, .finish = tag_finish},
-    {.method = "POST", .path = "/v1/score", .changes = true, .start = score_start, .finish = tag_finish},
-    {.method = "POST", .path = "/v1/teach", .changes = true, .start = teach_start, .finish = teach_finish, .teach = teach_lesson},
-    {.method = "POST", .path = "/v1/undo", .changes = true, .start = undo_start, .teach = undo_lesson},
-    {.method = "POST", .path = "/v1/rename", .changes = true, .start = rename_start, .teach = rename_class},
-    {.method = "GET", .path = "/v1/status", .now = status_now},
-    {.method = "GET", .path = "/v1/classes", .now = classes_now},
-    {.method = "GET", .path = "/v1/history", .now = history_now},
-    {.method = "GET", .path = "/v1/quality", .examine = true},
-    {.method = "GET", .path = "/v1/library", .slow = true, .start = library_start},
-    {.method = "GET", .path = "/v1/library/picture", .slow = true, .start = library_picture_start},
-    {.method = "GET", .path = "/v1/library/thumbnail", .slow = true, .start = thumbnail_start},
-    {.method = "GET", .path = "/v1/export", .slow = true, .start = export_start, .finish = export_finish},
-    {.method = "POST", .path = "/v1/xmp", .changes = true, .slow = true, .start = xmp_start},
-    {.method = "GET", .path = "/v1/model", .teach = model_download},
-    {.method = "PUT", .path = "/v1/model", .changes = true, .upload = true, .teach = model_replace},
-    {.method = "GET", .path = "/v1/backup", .teach = model_backup},
-    {.method = "GET", .path = "/metrics", .now = metrics_now},
-    {.method = "GET", .path = "/v2/health/live", .open = true, .now = live_now},
-    {.method = "GET", .path = "/v2/health/ready", .open = true, .now = ready_now},
-    {.method = "GET", .path = "/v2", .now = inference_server_now},
-    {.method = "GET", .path = "/v2/models/", .prefix = true, .now = inference_model_now},
-    {.method = "POST", .path = "/v2/models/", .prefix = true, .changes = true, .start = infer_start, .finish = infer_finish},
-    {.method = "GET", .path = "/health", .open = true, .now = studio_health_now},
-    {.method = "GET", .path = "/versions", .now = studio_versions_now},
-    {.method = "POST", .path = "/webhook", .changes = true, .start = studio_webhook_start},
-    {.method = "POST", .path = "/setup", .changes = true, .start = studio_setup_start},
-    {.method = "POST", .path = "/predict", .changes = true, .start = studio_predict_start, .finish = studio_predict_finish},
+    {.method = "GET", .path = "/", .role = ROLE_OPEN, .now = page_now},
+    {.method = "GET", .path = "/page/", .prefix = true, .role = ROLE_OPEN, .now = page_now},
+    {.method = "GET", .path = "/openapi.json", .role = ROLE_OPEN, .now = page_now},
+    {.method = "POST", .path = "/v1/tag", .role = ROLE_READ, .changes = true, .start = tag_start, .finish = tag_finish},
+    {.method = "POST", .path = "/v1/score", .role = ROLE_READ, .changes = true, .start = score_start, .finish = tag_finish},
+    {.method = "POST",
+     .path = "/v1/teach",
+     .role = ROLE_TEACH,
+     .changes = true,
+     .start = teach_start,
+     .finish = teach_finish,
+     .teach = teach_lesson},
+    {.method = "POST", .path = "/v1/undo", .role = ROLE_TEACH, .changes = true, .start = undo_start, .teach = undo_lesson},
+    {.method = "POST", .path = "/v1/rename", .role = ROLE_TEACH, .changes = true, .start = rename_start, .teach = rename_class},
+    {.method = "GET", .path = "/v1/status", .role = ROLE_READ, .now = status_now},
+    {.method = "GET", .path = "/v1/classes", .role = ROLE_READ, .now = classes_now},
+    {.method = "GET", .path = "/v1/history", .role = ROLE_READ, .now = history_now},
+    {.method = "GET", .path = "/v1/quality", .role = ROLE_READ, .examine = true},
+    {.method = "GET", .path = "/v1/library", .role = ROLE_READ, .slow = true, .start = library_start},
+    {.method = "GET", .path = "/v1/library/picture", .role = ROLE_READ, .slow = true, .start = library_picture_start},
+    {.method = "GET", .path = "/v1/library/thumbnail", .role = ROLE_READ, .slow = true, .start = thumbnail_start},
+    {.method = "GET", .path = "/v1/export", .role = ROLE_READ, .slow = true, .start = export_start, .finish = export_finish},
+    {.method = "POST", .path = "/v1/xmp", .role = ROLE_READ, .changes = true, .slow = true, .start = xmp_start},
+    {.method = "GET", .path = "/v1/model", .role = ROLE_ADMIN, .teach = model_download},
+    {.method = "PUT", .path = "/v1/model", .role = ROLE_ADMIN, .changes = true, .upload = true, .teach = model_replace},
+    {.method = "GET", .path = "/v1/backup", .role = ROLE_ADMIN, .teach = model_backup},
+    {.method = "GET", .path = "/metrics", .role = ROLE_READ, .now = metrics_now},
+    {.method = "GET", .path = "/v2/health/live", .role = ROLE_OPEN, .now = live_now},
+    {.method = "GET", .path = "/v2/health/ready", .role = ROLE_OPEN, .now = ready_now},
+    {.method = "GET", .path = "/v2", .role = ROLE_READ, .now = inference_server_now},
+    {.method = "GET", .path = "/v2/models/", .prefix = true, .role = ROLE_READ, .now = inference_model_now},
+    {.method = "POST",
+     .path = "/v2/models/",
+     .prefix = true,
+     .role = ROLE_READ,
+     .changes = true,
+     .start = infer_start,
+     .finish = infer_finish},
+    {.method = "GET", .path = "/health", .role = ROLE_OPEN, .now = studio_health_now},
+    {.method = "GET", .path = "/versions", .role = ROLE_READ, .now = studio_versions_now},
+    {.method = "POST", .path = "/webhook", .role = ROLE_READ, .changes = true, .start = studio_webhook_start},
+    {.method = "POST", .path = "/setup", .role = ROLE_READ, .changes = true, .start = studio_setup_start},
+    {.method = "POST",
+     .path = "/predict",
+     .role = ROLE_READ,
+     .changes = true,
+     .start = studio_predict_start,
+     .finish = studio_predict_finish},
     {.method = NULL},
 };

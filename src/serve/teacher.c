@@ -183,9 +183,9 @@ void teacher_set_trouble(struct server *server, const char *trouble, bool stays)
     teacher->trouble_stays = trouble && stays;
     pthread_mutex_unlock(&teacher->lock);
     if (news && trouble) {
-        note(server, "not ready: %s", trouble);
+        note(server, LOG_ERROR, "not ready: %s", trouble);
     } else if (news) {
-        note(server, "ready again");
+        note(server, LOG_INFO, "ready again");
     }
 }
 
@@ -197,10 +197,22 @@ void teacher_set_unsavable(struct server *server, const char *reason) {
     teacher->unsavable = copy_string(reason);
     pthread_mutex_unlock(&teacher->lock);
     if (news && reason) {
-        note(server, "the model cannot be saved: %s; what was taught is in its history", reason);
+        note(server, LOG_ERROR, "%s", reason);
     } else if (news) {
-        note(server, "the model can be saved again");
+        note(server, LOG_INFO, "the model can be saved again");
     }
+}
+
+/* A file that was replaced from outside is no trouble of the disk, and the history beside it may be another one as well. */
+static void say_savable(struct server *server, l3a_status status) {
+    const char *text = l3a_error_text(server->context);
+    char reason[2048];
+    if (status == L3A_ERROR_STATE) {
+        snprintf(reason, sizeof reason, "%s; send SIGHUP to load it", text);
+    } else {
+        snprintf(reason, sizeof reason, "the model cannot be saved: %s; what was taught is in its history", text);
+    }
+    teacher_set_unsavable(server, status == L3A_OK ? NULL : reason);
 }
 
 l3a_status teacher_save(struct server *server) {
@@ -209,7 +221,7 @@ l3a_status teacher_save(struct server *server) {
         return L3A_OK;
     }
     const l3a_status status = l3a_tagger_save(server->model.tagger);
-    teacher_set_unsavable(server, status == L3A_OK ? NULL : l3a_error_text(server->context));
+    say_savable(server, status);
     if (status != L3A_OK) {
         atomic_fetch_add(&server->metrics.save_failures, 1);
         return status;
@@ -221,19 +233,18 @@ l3a_status teacher_save(struct server *server) {
     return L3A_OK;
 }
 
-/* The file may have been replaced by another model. Then what was taught since the last save stays in the history, which the new
- * model may not fit: that is a trouble that a person must end. */
+/* Nothing is saved before: what was taught is in the history, from which it is learned again; and if the files were replaced, it is
+ * not to be saved over them. A model that was replaced alone may not fit the history: that is a trouble that a person must end. */
 static void reload(struct server *server) {
-    teacher_save(server);
     if (l3a_tagger_reload(server->model.tagger) != L3A_OK) {
-        note(server, "the model stays as it was: %s", l3a_error_text(server->context));
+        note(server, LOG_ERROR, "the model stays as it was: %s", l3a_error_text(server->context));
         return;
     }
     server->teacher.unsaved = false;
     teacher_set_unsavable(server, NULL);
     ledger_outdate(&server->ledger);
     if (teacher_publish(server)) {
-        note(server, "loaded %s again", server->model.path);
+        note(server, LOG_INFO, "loaded %s again", server->model.path);
     }
     if (!server->teacher.unreadable) {
         teacher_set_trouble(server, NULL, false);
@@ -305,9 +316,9 @@ static void save_now(struct server *server) {
 /* A lesson that was cancelled leaves a model that would have to be loaded again first. */
 static void save_at_end(struct server *server) {
     if (server->teacher.cancelled) {
-        note(server, "the model is not saved; what was taught is in its history");
+        note(server, LOG_WARNING, "the model is not saved; what was taught is in its history");
     } else {
-        atomic_store(server->options->cancel, false);
+        atomic_store(&server->options->events->cancel, false);
         save_now(server);
     }
 }
@@ -319,7 +330,7 @@ static void *teach(void *argument) {
     for (;;) {
         switch (next_duty(&server->teacher, &request)) {
         case TEACH:
-            if (atomic_load(server->options->cancel)) {
+            if (atomic_load(&server->options->events->cancel)) {
                 refuse_cancelled(request);
             } else {
                 request->wanted.route->teach(request);

@@ -5,9 +5,8 @@ l3a_status history_check_file(l3a_history *history, const output_target *target)
     l3a_status status = L3A_OK;
     FAIL_IF(target->exists && !history->exists, history->context, L3A_ERROR_EXISTS, "choose another name, or open this model",
             "%s: the file appeared while the model was made", history->model_path);
-    FAIL_IF(target->exists && history->file.inode &&
-                (target->old.device != history->file.device || target->old.inode != history->file.inode),
-            history->context, L3A_ERROR_STATE, "load the model again", "%s: the file has been replaced since the model was loaded",
+    FAIL_IF(target->exists && history->file.inode && !is_same_content(&target->old, &history->file), history->context,
+            L3A_ERROR_STATE, "load the model again", "%s: the file has been replaced since the model was loaded",
             history->model_path);
 done:
     return status;

@@ -67,7 +67,7 @@ done_now=0
 for ((i = 0; i < 8; i++)); do
     case ${codes[i]} in
     0) done_now=$((done_now + 1)) ;;
-    2) check "number $i was refused because of another" grep -q 'race/model: another process is changing this file' said.$i ;;
+    2) check "number $i was refused because of another" grep -qE 'race/model: in use by another (l3a )?process' said.$i ;;
     *) fail "exit ${codes[i]}" said.$i ;;
     esac
 done
@@ -83,7 +83,7 @@ check 'forget --wait: every one of 7 succeeds' test "${codes[*]}" = '0 0 0 0 0 0
 check 'forget --wait: one class of 8 is left' test "$(l3a info many/model | grep '^  phase ' | sed 's/.*: //')" = class07
 learn site class10 >made 2>&1
 hold many/both
-expect 2 'many/both: another process is changing this file' learn many/both class11
+expect 2 'many/both: in use by another process' learn many/both class11
 check 'the hint names the wait option' grep -q 'use the wait option' "$work/stderr"
 expect 2 'another process' l3a forget many/both --classes class01
 if ! l3a serve many/both --listen 127.0.0.1:0 2>&1 | grep -q 'this build has no server'; then
@@ -102,7 +102,7 @@ for ((i = 0; i < 600; i++)); do
     grep -q 'waiting for it' waited && break
     sleep 0.05
 done
-check 'learn --wait says that it waits' grep -q 'many/both: another process is changing this file; waiting for it' waited
+check 'learn --wait says that it waits' grep -q 'many/both: in use by another process; waiting for it' waited
 let_go
 wait $waiting
 check 'learn --wait goes on when the lock is free' test $? -eq 0

@@ -48,26 +48,27 @@ sends_what_exists() {
     return $good
 }
 
-# serve CODE: answers requests with it; prints its port
+# serve CODE BASE: answers requests below a path with it; prints its port
 serve() {
     /usr/bin/python3 -c '
 import http.server, sys
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(int(sys.argv[1]) if self.path == "/v2/health/ready" else 404)
+        self.send_response(int(sys.argv[1]) if self.path == sys.argv[2] + "/v2/health/ready" else 404)
         self.end_headers()
 server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
 print(server.server_port, flush=True)
-server.handle_request()' "$1"
+server.handle_request()' "$1" "$2"
 }
 
-# health CODE: what the check says of a server that answers so
+# health CODE [BASE]: what the check says of a server that answers so
 health() {
     local port code
     mkfifo "$work/port"
-    serve "$1" >"$work/port" 2>"$work/requests" &
+    serve "$1" "${2-}" >"$work/port" 2>"$work/requests" &
     read -r port <"$work/port"
     printf 'l3a\0serve\0pets.l3a\0--listen\0000.0.0.0:%s\0' "$port" >"$work/cmdline"
+    [ -z "${2-}" ] || printf '%s\0' --base-path "$2" >>"$work/cmdline"
     "$packaging/healthcheck" "$work/cmdline"
     code=$?
     wait
@@ -100,6 +101,7 @@ check 'lists of packages' lists_agree
 check 'the package of the library' names_the_library
 check '.dockerignore' sends_what_exists
 check 'a server that is ready' health 200
+check 'a server below a path' health 200 /tags
 check 'a server that is not ready' is_not_healthy health 503
 check 'a server that does not answer' no_server_answers
 check 'a command that is no server' needs_no_server

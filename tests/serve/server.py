@@ -3,6 +3,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,8 +86,8 @@ class Server:
                 break
         else:
             raise RuntimeError("the server did not start: " + "".join(self.said))
-        self.port = int(self.said[-1].rsplit(":", 1)[1].strip().rstrip("/"))
-        self.address = f"http://127.0.0.1:{self.port}/"
+        self.port = int(re.search(r"http://[^/]*:([0-9]+)/", self.said[-1])[1])
+        self.address = re.search(r"http://\S*/", self.said[-1])[0]
         self.connection = None
 
     def again(self):

@@ -2,9 +2,11 @@
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -72,8 +74,33 @@ def file_names(scratch, folder):
             assert server.stop() == 0
 
 
+def restored(scratch, folder):
+    """A backup that is unpacked under a running server with an unsaved lesson replaces the model and its history, whether SIGHUP or a restart
+    follows. The server does not save over it, and does not complain that it could not."""
+    for number, reload in enumerate((True, False)):
+        model, tar = scratch / f"restored{number}.l3a", scratch / f"restored{number}.tar"
+        serving.teach_model(model, folder)
+        with Server(model, "--library", folder) as server:
+            tar.write_bytes(server.good("GET", "/v1/backup"))
+            server.good("POST", "/v1/teach", {"pictures": [{"path": "blue0.jpg", "tags": ["blue"]}]})
+            subprocess.run(["tar", "-xf", tar, "-C", scratch], check=True)
+            if reload:
+                server.process.send_signal(signal.SIGHUP)
+                while len(server.good("GET", "/v1/classes")["classes"]) != 2:
+                    time.sleep(0.02)
+                assert server.good("GET", "/v2/health/ready")["ready"]
+            assert server.stop() == 0
+            assert not any("cannot be saved" in line for line in server.said), server.said
+            assert any("loaded" in line if reload else "has been replaced" in line for line in server.said), server.said
+        with Server(model) as server:
+            assert [tag["name"] for tag in server.good("GET", "/v1/classes")["classes"]] == ["red", "green"]
+            assert len(server.good("GET", "/v1/history")["lessons"]) == 2
+            assert server.stop() == 0
+
+
 def main(scratch, folder):
     heads(scratch)
+    restored(scratch, folder)
     long_name(scratch, folder)
     file_names(scratch, folder)
     print("downloads have whole names and whole sizes")

@@ -324,7 +324,8 @@ def beside(scratch, folder):
             server.good("POST", "/v1/teach", {"pictures": [{"path": f"blue{i}.jpg", "tags": ["blue"]}]})
             for words in commands:
                 done = subprocess.run([serving.COMMAND, *map(str, words)], capture_output=True, text=True)
-                assert done.returncode == 2 and "another process is changing this file" in done.stderr, (words, done)
+                holder = f"{model}: in use by another l3a process (a server, pid {server.process.pid})"
+                assert done.returncode == 2 and holder in done.stderr and "stop the server first" in done.stderr, (words, done)
             assert len(lessons_of(model)) == 3 + i  # reading is allowed
             lock.unlink()  # the next lesson locks again
         server.good("POST", "/v1/teach", {"pictures": [{"path": "blue2.jpg", "tags": ["blue"]}]})

@@ -203,7 +203,7 @@ def check_failures(page, server, demo, stack):
     page.until("!document.querySelector('.notice')")
     page.settled()
     page.evaluate("""window.wholeFetch = window.fetch;
-        window.fetch = async (url, options) => url === '/v1/status' ? new Response(JSON.stringify({...await (await wholeFetch(url, options)).json(),
+        window.fetch = async (url, options) => String(url).endsWith('/v1/status') ? new Response(JSON.stringify({...await (await wholeFetch(url, options)).json(),
             ready: false, savable: false, unsaved: 3, trouble: 'No space left.'})) : wholeFetch(url, options)""")
     broken = os.path.join(demo, "broken.jpg")
     Path(broken).write_text("no picture")
@@ -223,8 +223,8 @@ def check_failures(page, server, demo, stack):
     page.evaluate("window.fetch = window.wholeFetch")
     page.evaluate("""(whole => {
         let busy = 2;
-        window.fetch = (url, options) => url === '/v1/teach' && busy ? (busy--, Promise.resolve(new Response('{"error": "busy"}', {status: 429, headers: {'Retry-After': '1'}})))
-            : url === '/v1/teach' ? (window.fetch = whole, Promise.resolve(new Response('{"error": "This tag cannot be learned.", "hint": "Choose another word."}', {status: 422}))) : whole(url, options);
+        window.fetch = (url, options) => String(url).endsWith('/v1/teach') && busy ? (busy--, Promise.resolve(new Response('{"error": "busy"}', {status: 429, headers: {'Retry-After': '1'}})))
+            : String(url).endsWith('/v1/teach') ? (window.fetch = whole, Promise.resolve(new Response('{"error": "This tag cannot be learned.", "hint": "Choose another word."}', {status: 422}))) : whole(url, options);
     })(window.fetch)""")
     taught = counts(page)["Taught by you"]
     page.evaluate("document.querySelectorAll('.cell .check')[0].click(); document.querySelector('#selection-add input').focus()")
@@ -353,6 +353,39 @@ def check_token(page, demo, work):
         page.key("Escape")
 
 
+def check_roles(page, demo, work):
+    """Below a path of its own, with a token that may only read: what would be refused is not offered. With another token, it is."""
+    tokens = os.path.join(work, "tokens")
+    Path(tokens).write_text("read only-for-looking-0123456789\nteach for-teaching-too-0123456789\n")
+    os.chmod(tokens, 0o600)
+    with Server(demo, "--demo", "--tokens", tokens, "--base-path", "/photos/tags") as server:
+        page.events.clear()
+        page.ask("Page.navigate", url=server.address[:-1])  # it leads to the page
+        page.until("document.querySelector('#token')?.open")
+        page.write("only-for-looking-0123456789")
+        page.key("Enter")
+        page.until("document.querySelectorAll('.cell img[src]').length > 3")
+        assert page.evaluate("location.pathname") == "/photos/tags/"
+        page.until("document.querySelector('.notice.plain')?.textContent.includes('lets you look, but not teach')")
+        page.click(".cell .check")
+        page.click("#export-open")
+        offered = "['#start-review', '#selection', '#export-tagger', '#export [data-export]'].map(one => document.querySelector(one).checkVisibility())"
+        assert page.evaluate(offered) == [False, False, False, True]
+        inspect(page, "a token that may read")
+        page.key("Escape")
+        page.click(".notice.plain button")
+        page.until("document.querySelector('#token').open")
+        page.key("Escape")  # it stays as it is
+        page.until("!document.querySelector('#token').open")
+        page.click(".notice.plain button")
+        page.until("document.querySelector('#token').open")
+        page.write("for-teaching-too-0123456789")
+        page.key("Enter")
+        page.until("!document.querySelector('.notice.plain') && document.querySelector('#start-review').checkVisibility() && document.querySelector('#selection').checkVisibility()")
+        asked = [url for url in page.requests() if url.startswith("http") and f":{server.port}/" in url]  # the page before may have asked last
+        assert asked and all(url.startswith(server.address[:-1]) for url in asked), asked
+
+
 def check_many(page, demo, work):
     """Ten thousand pictures: few elements, the right ones wherever the page is scrolled to."""
     many = os.path.join(work, "many")
@@ -411,6 +444,7 @@ def main():
                 check_folder(page, work)
                 check_failures(page, server, demo, stack)
             check_token(page, demo, work)
+            check_roles(page, demo, work)
             check_many(page, demo, work)
             assert not page.faults(), page.faults()
     finally:

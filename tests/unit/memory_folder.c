@@ -327,7 +327,7 @@ static int memory_describe(const char *path, file_description *description) {
     if (!node) {
         return fail_with(ENOENT);
     }
-    *description = (file_description){node->mode, getuid(), getgid(), UINT64_MAX, node->inode, node->size};
+    *description = (file_description){node->mode, getuid(), getgid(), UINT64_MAX, node->inode, node->size, 0};
     return 0;
 }
 

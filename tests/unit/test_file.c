@@ -412,7 +412,7 @@ static void test_lock_of_another_process(void **state) {
     assert_int_equal(symlink("file", in("link")), 0);
     hold(&holder, "link"); /* there is no file yet */
     assert_fails(context, l3a_lock_take(context, in("file"), 0, &lock), L3A_ERROR_IO,
-                 "file: another process is changing this file");
+                 "file: in use by another process (test_file, pid ");
     assert_non_null(strstr(l3a_error_hint(context), "use the wait option"));
     assert_fails(context, l3a_lock_take(context, in("link"), 0, &lock), L3A_ERROR_IO, "another process");
     assert_fails(context, save("file", "new"), L3A_ERROR_IO, "another process");
@@ -440,6 +440,36 @@ static void test_lock_of_a_killed_process(void **state) {
     assert_ok(context, l3a_lock_take(context, in("file"), 0, &lock));
     l3a_lock_free(lock);
     assert_int_equal(count_files(), 0);
+}
+
+/* The system lists the process that took a lock. If that has ended and its child still holds the lock, nobody is named: the number
+ * may be another process by now. */
+static void test_lock_that_was_passed_on(void **state) {
+    (void)state;
+    int ready[2], end[2];
+    char byte = 0;
+    l3a_lock *lock = NULL;
+    assert_int_equal(pipe(ready) + pipe(end), 0);
+    const pid_t first = fork();
+    assert_true(first >= 0);
+    if (!first) {
+        l3a_context *own = make_context(1);
+        close(end[1]);
+        const bool taken = l3a_lock_take(own, in("file"), 0, &lock) == L3A_OK;
+        if (taken && fork() == 0 && write(ready[1], &byte, 1) == 1 && read(end[0], &byte, 1) >= 0) {
+            l3a_lock_free(lock);
+        }
+        _exit(!taken);
+    }
+    close(ready[1]);
+    close(end[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(waitpid(first, NULL, 0), first);
+    assert_fails(context, l3a_lock_take(context, in("file"), 0, &lock), L3A_ERROR_IO, "file: in use by another process");
+    assert_null(strstr(l3a_error_text(context), "pid"));
+    close(end[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 0); /* the child has ended */
+    close(ready[0]);
 }
 
 /* A lock file that l3a did not create is never taken and never removed. */
@@ -579,7 +609,8 @@ static void test_lock_file_that_disappears(void **state) {
     assert_ok(context, save("file", "new"));
     unlink(in(".file.l3a-lock"));
     hold(&holder, "file"); /* another process was faster */
-    assert_fails(context, save("file", "newer"), L3A_ERROR_IO, "another process is changing this file now");
+    assert_fails(context, save("file", "newer"), L3A_ERROR_IO,
+                 "the lock file was removed, and the file is now in use by another process (test_file, pid ");
     l3a_lock_free(lock);
     assert_int_equal(access(in(".file.l3a-lock"), F_OK), 0); /* theirs stays */
     assert_fails(context, save("file", "newer"), L3A_ERROR_IO, "another process");
@@ -638,6 +669,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_long_names, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_unwritten_output, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_lock_of_another_process, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_lock_that_was_passed_on, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_lock_of_a_killed_process, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_foreign_lock_file, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_waiting, prepare, close_fixture),

@@ -1,5 +1,6 @@
 // Remembers the pictures that were dropped on the page, in this browser, so that they are still there after a reload. The server keeps
 // none of them. There is a limit, so that a large collection does not fill the disk.
+import {keepsAs} from './server.js';
 
 const PICTURES = 2000, BYTES = 2e9;
 let database = null;
@@ -13,7 +14,7 @@ function promise(request) {
 
 function open() {
   database ??= (async () => {
-    const request = indexedDB.open('l3a', 1);
+    const request = indexedDB.open(keepsAs('l3a'), 1);
     request.onupgradeneeded = () => request.result.createObjectStore('pictures', {keyPath: 'order'});
     return promise(request);
   })();

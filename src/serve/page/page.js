@@ -6,12 +6,12 @@ import * as intake from './intake.js';
 import * as lessons from './lessons.js';
 import * as store from './pictures.js';
 import {reviewList, reviewUnsure, setReadonly} from './review.js';
-import {asking, connection, get, limits, tryNow} from './server.js';
+import {asking, changeToken, connection, get, keepsAs, limits, tryNow} from './server.js';
 import {tagbox} from './tagbox.js';
 import * as views from './views.js';
 import {count, list, number, plain, same} from './words.js';
 
-const POLL = 4000, LIBRARY = 'l3a-library', ENOUGH = 5;
+const POLL = 4000, LIBRARY = keepsAs('l3a-library'), ENOUGH = 5;
 const {pictures, known} = store;
 let status = {library: false, readonly: false, demo: false, model: ''};
 let filter = {kind: 'all'}, listed = [];
@@ -388,16 +388,20 @@ find('#export').addEventListener('click', event => {
   if (download === 'backup') exports(() => exporting.saveFrom('/v1/backup', `${base}-backup.tar`));
 });
 
-asking.token = wrong => new Promise(done => {
+asking.token = (wrong, optional) => new Promise(done => {
   const dialog = find('#token'), text = find('#token-text');
   find('#token-wrong').textContent = wrong ? 'That was not the right token.' : '';
   text.value = '';
-  const answered = () => {
-    if (!text.value.trim()) return;
-    dialog.removeEventListener('close', answered);
-    done(text.value.trim());
+  const closed = () => {
+    const token = text.value.trim();
+    if (!token && !optional) {
+      dialog.showModal();
+      return;
+    }
+    dialog.removeEventListener('close', closed);
+    done(token);
   };
-  dialog.addEventListener('close', () => text.value.trim() ? answered() : dialog.showModal());
+  dialog.addEventListener('close', closed);
   dialog.showModal();
 });
 
@@ -422,20 +426,45 @@ find('#renaming form').addEventListener('submit', async () => {
 
 // --- the server -----------------------------------------------------------------------------------------------------------------------
 
+// Why nothing can be taught here; said once, so that its button stays where it is.
+let barrier = '';
+function showBarrier(next) {
+  const now = next.readonly ? 'server' : next.role === 'read' ? 'token' : '';
+  if (now === barrier) return;
+  barrier = now;
+  if (now === 'server') {
+    notice('readonly', 'This server shows tags, but learns nothing.', {hint: 'Corrections cannot be saved here.', plainly: true});
+  } else if (now === 'token') {
+    notice('readonly', 'Your token lets you look, but not teach.', {hint: 'Corrections cannot be saved with it.', plainly: true, actions: [button('Use another token', useAnotherToken)]});
+  } else {
+    dismiss('readonly');
+  }
+}
+
+async function useAnotherToken() {
+  await changeToken();
+  learnStatus(await get('/v1/status'));
+}
+
 function learnStatus(next) {
-  const first = status.model === '';
-  status = next;
+  const first = status.model === '', before = status.readonly;
+  status = {...next, readonly: next.readonly || next.role === 'read'};
   limits.body = next.max_body;
   find('#model').textContent = next.model.split('/').pop();
   document.title = `${next.model.split('/').pop()} – l3a`;
-  setReadonly(next.readonly);
+  setReadonly(status.readonly);
+  find('#export-tagger').hidden = next.role !== 'admin';
   for (const id of ['open-library', 'welcome-library']) find(`#${id}`).hidden = !next.library;
   find('#welcome-demo').hidden = Boolean(next.demo);
-  if (next.readonly) notice('readonly', 'This server shows tags, but learns nothing.', {hint: 'Corrections cannot be saved here.', plainly: true});
-  else dismiss('readonly');
+  showBarrier(next);
   const trouble = next.savable === false ? 'Your lessons are kept, but the model file cannot be updated.' : 'The server is not ready.';
   if (next.ready === false) notice('ready', trouble, {hint: next.trouble ?? 'See its messages in the terminal.', closes: false});
   else dismiss('ready');
+  if (!first && before !== status.readonly) {
+    draw();
+    drawSelection();
+    if (location.hash === '#history') views.history(status.readonly);
+  }
   return first;
 }
 

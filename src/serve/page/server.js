@@ -1,7 +1,13 @@
 // Every request to the server. A request that changes or reads something waits while the server is busy, away or asks for its token,
 // and is then sent again; the page shows why it waits. Sending a lesson twice is harmless: the server skips what it has learned already.
 
-const TOKEN = 'l3a-token';
+// The server may be below a path of its own (--base-path): everything is found from where this file is.
+const base = new URL('..', import.meta.url);
+const address = path => new URL(path.slice(1), base);
+// What the browser keeps for this server and for no other of the same site.
+export const keepsAs = name => base.pathname === '/' ? name : `${name}:${base.pathname}`;
+
+const TOKEN = keepsAs('l3a-token');
 const pause = seconds => new Promise(done => setTimeout(done, 1000 * seconds));
 
 export class Problem extends Error {
@@ -14,7 +20,7 @@ export class Problem extends Error {
 
 // What happens to the connection; page.js shows it.
 export const connection = Object.assign(new EventTarget(), {gone: false, busy: false});
-// Set by page.js: asks the person for the token, and resolves when there is one.
+// Set by page.js: asks the person for the token, and resolves to it; optional: to nothing if the person gives none.
 export const asking = {token: null};
 // Set by page.js: the bytes that a request may have. A server that refuses more ends the connection, and Firefox then shows no answer.
 export const limits = {body: Infinity};
@@ -39,7 +45,7 @@ function untilBack() {
     for (let seconds = 1;; seconds = Math.min(2 * seconds, 10)) {
       await Promise.race([pause(seconds), new Promise(done => { retry = done; })]);
       try {
-        const answer = await fetch('/v1/status', {headers: headers(), cache: 'no-store'});
+        const answer = await fetch(address('/v1/status'), {headers: headers(), cache: 'no-store'});
         if (answer.status < 500) break;
       } catch { /* still away */ }
     }
@@ -55,13 +61,16 @@ function headers(type) {
 }
 
 let entering = null;
-function enterToken(wrong) {
-  entering ??= asking.token(wrong).then(token => {
-    sessionStorage.setItem(TOKEN, token);
+function enterToken(wrong, optional = false) {
+  entering ??= asking.token(wrong, optional).then(token => {
+    if (token) sessionStorage.setItem(TOKEN, token);
     entering = null;
   });
   return entering;
 }
+
+// Asks for another token, of somebody who may do more. Escape keeps the one there is.
+export const changeToken = () => enterToken(false, true);
 
 async function wait(answer) {
   const seconds = Number(answer.headers.get('Retry-After')) || 1;
@@ -90,7 +99,7 @@ export async function send(method, path, {body, type, signal, patient = true} = 
     const used = sessionStorage.getItem(TOKEN);
     let answer;
     try {
-      answer = await fetch(path, {method, body, signal, headers: headers(type), cache: 'no-store', redirect: 'error'});
+      answer = await fetch(address(path), {method, body, signal, headers: headers(type), cache: 'no-store', redirect: 'error'});
     } catch (error) {
       if (error.name === 'AbortError') throw error;
       if (!patient) throw new Problem(0, 'The server does not answer.', "Check that 'l3a serve' is running.");
