@@ -9,9 +9,9 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/l3a-try-XXXXXX")
 debian=${L3A_DEBIAN:-$work/debian}
 root=$work/root
 
-# Nothing is removed while something is still mounted in it.
+# leave [CODE]: nothing is removed while something is still mounted in it.
 leave() {
-    local code=$?
+    local code=${1:-$?}
     awk -v work="$work/" 'index($2, work) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mounted; do
         umount "$mounted"
     done

@@ -1178,6 +1178,10 @@ L3A_PUBLIC void l3a_cluster_abort(l3a_cluster *cluster, int code);
 /* Leaves the cluster, after l3a_cluster_end(). No process can join a second time. */
 L3A_PUBLIC void l3a_cluster_free(l3a_cluster *cluster);
 
+/* Whether a plug-in can be loaded: "mpi" for several processes, "figure" for figures in PDF and PNG. If it cannot, the context's text
+ * says why, and the hint what to install. l3a_device_describe() does the same for devices. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_plugin_check(l3a_context *context, const char *name);
+
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
 /* The same for the context's device, with the operations that learning consists of: expanding features in single precision, and

@@ -169,6 +169,25 @@ l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin
     return status;
 }
 
+l3a_status l3a_plugin_check(l3a_context *context, const char *name) {
+    l3a_status status = L3A_OK;
+    const void *found;
+    char user[NAME_LIMIT + 16];
+    NEED(context, context, name);
+    const bool mpi = !strcmp(name, "mpi");
+    FAIL_IF(!mpi && strcmp(name, "figure") != 0, context, L3A_ERROR_OPTION,
+            "use mpi or figure; l3a_device_describe() knows about devices", "there is no plug-in '%.40s'", name);
+    snprintf(user, sizeof user, "plug-in %s", name);
+    TRY(load_plugin(context, name, user,
+                    mpi ? "install l3a-backend-mpi, build the plug-in where libopenmpi-dev is installed, or set L3A_PLUGIN_PATH to "
+                          "the folder that has it"
+                        : "install l3a-figures, build the plug-in where librsvg2-dev is installed, or set L3A_PLUGIN_PATH to the "
+                          "folder that has it",
+                    &found));
+done:
+    return status;
+}
+
 static l3a_status open_named(l3a_context *context, const char *text) {
     l3a_status status = L3A_OK;
     struct device_name name;

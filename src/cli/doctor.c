@@ -1,4 +1,4 @@
-/* l3a doctor: what this machine will use. */
+/* l3a doctor: what this machine will use, and what to install for what is missing. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -30,26 +30,51 @@ static bool reads_format(const char *name) {
 
 /* The formats that this build reads, and those it could have been built to read. */
 static void print_formats(void) {
-    static const char *const optional[] = {"webp", "heic", "avif"};
-    bool missing = false;
+    static const struct {
+        const char *name, *package;
+    } optional[] = {{"webp", "libwebp-dev"}, {"heic", "libheif-dev"}, {"avif", "libheif-dev"}};
+    const char *needed = NULL, *also = NULL; /* packages */
     printf("pictures     ");
     for (size_t i = 0; l3a_picture_format_at(i); i++) {
         printf("%s%s", i ? ", " : "", l3a_picture_format_at(i));
     }
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
-        if (!reads_format(optional[i])) {
-            printf(missing ? ", %s" : "\n             this build does not read %s", optional[i]);
-            missing = true;
+        if (!reads_format(optional[i].name)) {
+            printf(needed ? ", %s" : "\n             this build does not read %s", optional[i].name);
+            also = needed && strcmp(needed, optional[i].package) != 0 ? optional[i].package : also;
+            needed = needed ? needed : optional[i].package;
         }
     }
     printf("\n");
+    if (needed) {
+        printf("             install %s%s%s, and build again\n", needed, also ? " and " : "", also ? also : "");
+    }
 }
 
 static void print_networks(void) {
     const char *engine = l3a_backbone_engine();
-    printf("networks     %s\n", engine);
+    printf("networks     %s, on the processor\n", engine);
     if (strcmp(engine, "onednn") != 0) {
-        printf("             this build lacks oneDNN, which computes networks faster\n");
+        printf("             this build lacks oneDNN, which computes networks faster; install libdnnl-dev, and build again\n");
+    }
+}
+
+static void print_server(void) {
+#ifdef L3A_HAVE_SERVE
+    printf("server       l3a serve, with its page\n");
+#else
+    printf("server       none: this build lacks libmicrohttpd\n"
+           "             install libmicrohttpd-dev, and build again; a static build cannot have it\n");
+#endif
+}
+
+/* What a plug-in adds, or what there is without it, why, and what to install. */
+static void print_plugin(l3a_context *context, const char *name, const char *title, const char *with, const char *without) {
+    if (l3a_plugin_check(context, name) == L3A_OK) {
+        printf("%-12s %s\n", title, with);
+    } else {
+        printf("%-12s %s: %s\n", title, without, l3a_error_text(context));
+        printf("             %s\n", l3a_error_hint(context));
     }
 }
 
@@ -126,6 +151,9 @@ int doctor_command(struct arguments *arguments) {
                getenv("OPENBLAS_CORETYPE"));
     }
     print_networks();
+    print_server();
+    print_plugin(arguments->context, "figure", "figures", "SVG, PDF and PNG", "only SVG");
+    print_plugin(arguments->context, "mpi", "MPI", "processes that mpirun or srun starts learn together", "no MPI");
     print_devices(arguments->context);
     status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {

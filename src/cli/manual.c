@@ -33,6 +33,7 @@ static const struct manual manuals[] = {
      "test pictures the same way. Crowds (COCO) give no label, but the file records which phases they belong to.\n"
      "With --views, the file also has features of crops of each picture, in which small things appear larger: 5 crops have 0.6 of "
      "each side, 9 have 0.45, and 14 are both. The network runs once for the picture and once for each crop.\n"
+     "Networks run on the processor, so --device has no effect here: a GPU learns from features, but does not compute them.\n"
      "If an extraction is interrupted, run the same command again to continue. Pictures that cannot be read are skipped and "
      "listed, and the exit code is then 2.\n"
      "Several processes can share the work. With --shards 32, or under mpirun or srun, each takes the next of the shards that no "
@@ -309,8 +310,8 @@ static const struct manual manuals[] = {
      "Get the charts as figures for a paper:\n"
      "  l3a report my-run --format pdf -o figures\n"},
     {"doctor",
-     "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, and measures the speed. Also shows "
-     "what your own "
+     "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, whether the server, figures in PDF "
+     "and PNG, MPI and a GPU can be used, and measures the speed. Says what to install for what is missing, and what your own "
      "programs that use the library need in their environment.",
      "See what l3a will use on this machine:\n"
      "  l3a doctor\n"},

@@ -144,11 +144,36 @@ else
     echo 'skipped: devices under mpirun (it or its plug-in is missing)'
 fi
 
-# doctor
+# Networks run on the processor, whatever the device: the help says so, and so does an extraction
+for command in extract tag; do
+    expect 0 '' l3a help $command
+    shows 'or auto; networks run on the processor [cpu]'
+done
+expect 0 '' l3a help extract
+check 'the help of extract' grep -q 'device has no effect here' <(tr -s ' \n' ' ' <"$work/stdout")
+expect 0 '' l3a help --format man extract
+check 'the manual page of extract' grep -q 'device has no effect here' <(tr -d '\\' <"$work/stdout" | tr -s ' \n' ' ')
+/usr/bin/python3 "$here/make_pictures.py" "$work/pictures"
+pictures() { l3a extract --backbone "$L3A_SOURCE/models/demo_backbone.safetensors" --data "list:$work/pictures/list.csv" "$@"; }
+expect 0 '' pictures -o "$work/features"
+lacks 'no effect' 'without --device, nothing is said about it'
+expect 0 'warning: --device cuda has no effect: networks run on the processor' fake pictures --device cuda -o "$work/features-fake"
+check 'the same features' cmp "$work/features" "$work/features-fake"
+
+# doctor: what is there, and what to install for what is not
 expect 0 '' fake l3a doctor
 shows 'device       cuda:0: Fake 0; --device cuda uses it' 'GFLOP/s in single precision' 'of its memory'
 expect 0 '' bare l3a doctor
-shows 'device       no GPU: device cuda: cannot load the plug-in' 'L3A_PLUGIN_PATH'
+shows 'device       no GPU: device cuda: cannot load the plug-in' 'install l3a-backend-cuda' \
+    'figures      only SVG: plug-in figure: cannot load the plug-in: /nowhere/libl3a-figure.so' 'install l3a-figures' \
+    'MPI          no MPI: plug-in mpi: cannot load the plug-in: /nowhere/libl3a-mpi.so' 'install l3a-backend-mpi' \
+    ', on the processor'
+expect 0 '' l3a doctor
+# has FILE LIBRARY: whether it was built with it
+has() { readelf -d "$L3A_BUILD/$1" 2>"$work/why" | grep -q "NEEDED.*$2"; }
+has l3a libmicrohttpd && shows 'server       l3a serve, with its page' || shows 'server       none' 'install libmicrohttpd-dev'
+has libl3a-figure.so librsvg && shows 'figures      SVG, PDF and PNG' || shows 'figures      only SVG' 'install l3a-figures'
+has libl3a-mpi.so libmpi && shows 'MPI          processes that mpirun' || shows 'MPI          no MPI' 'install l3a-backend-mpi'
 for why in 'the driver is too old: it is for CUDA 11.0, and the plug-in needs 13.0' 'there are 0 CUDA devices'; do
     expect 0 '' env FAKE_REFUSAL="$why" LD_LIBRARY_PATH="$L3A_BUILD/tests/driver" L3A_PLUGIN_PATH="$L3A_BUILD/tests/fake" \
         "$L3A_BUILD/l3a" doctor

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What packages are made from: the tarball has the same bytes wherever it is made, the lists of what a build needs agree, the health
-# check of the container knows a server that is not ready, and doctor says what a build lacks. packaging/try-* try the packages.
+# check of the container knows a server that is not ready, and doctor says what a build lacks. The package l3a, made of this build, has
+# the service, its settings, and all that its pages link to. packaging/try-* try the packages.
 . "$(dirname "$0")/../cli/support.sh"
 : "${L3A_SOURCE:?the source folder}"
 packaging=$L3A_SOURCE/packaging
@@ -90,12 +91,110 @@ needs_no_server() {
     "$packaging/healthcheck" "$work/cmdline"
 }
 
+# What the package l3a has, in $root, by the steps that debhelper would take after the build.
+root=$work/package/debian/l3a
+makes_the_package() {
+    mkdir "$work/package" && cd "$work/package" || return 1
+    cp -r "$L3A_SOURCE"/{CHANGELOG.md,CONTRIBUTING.md,README.md,docs,examples,models} . && cp -r "$packaging/debian" debian || return 1
+    printf 'l3a (%s-1) unstable; urgency=medium\n\n  * This build.\n\n -- %s  %s\n' "$version" "$(sed -n 's/^Maintainer: //p' debian/control)" \
+        "$(date -R)" >debian/changelog
+    DESTDIR=$PWD/debian/tmp cmake --install "$L3A_BUILD" --prefix /usr >log || { cat log; return 1; }
+    mkdir -p debian/tmp/usr/share/zsh && mv debian/tmp/usr/share/zsh/site-functions debian/tmp/usr/share/zsh/vendor-completions
+    export DH_OPTIONS=-pl3a # and no other package
+    local step
+    for step in install installdocs installexamples installinit installsystemd compress installdeb gencontrol; do
+        if grep -q "^override_dh_$step:" debian/rules; then
+            make -s -f debian/rules "override_dh_$step"
+        else
+            ! grep -q "^execute_before_dh_$step:" debian/rules || make -s -f debian/rules "execute_before_dh_$step" || return 1
+            "dh_$step"
+        fi >>log 2>&1 || { cat log; return 1; }
+    done
+}
+
+has_the_service() {
+    local path good=0
+    for path in lib/systemd/system/l3a.service etc/default/l3a usr/share/doc/l3a/docs/serving.md usr/share/doc/l3a/examples/serving/nginx.conf \
+        usr/share/doc/l3a/examples/serving/l3a.service usr/share/doc/l3a/examples/cluster/part.sh usr/bin/l3a usr/share/man/man1/l3a-serve.1.gz; do
+        [ -s "$root/$path" ] || { echo "$path is not there" && good=1; }
+    done
+    [ "$(cat "$root/DEBIAN/conffiles")" = /etc/default/l3a ] || { cat "$root/DEBIAN/conffiles" && good=1; }
+    return $good
+}
+
+# Whatever a page or an example links to is in the package; what the README has for developers is not.
+has_what_pages_link_to() {
+    local page target good=0
+    cd "$root/usr/share/doc/l3a" || return 1
+    while IFS=: read -r page target; do
+        target=${target#](} && target=${target%%[)#]*}
+        case $page:$target in README.md:C*.md | *:) continue ;; esac
+        [ -e "$(dirname "$page")/$target" ] || { echo "$page links to $target" && good=1; }
+    done < <(grep -ro --include='*.md' '](\([^)h]\|h[^)t]\)[^)]*)' README.md docs examples)
+    return $good
+}
+
+# systemd knows every line of the unit, which starts the command that the package has, with the settings of the file that it has.
+unit_is_understood() {
+    sed -e "s#/usr/bin/l3a#$L3A_BUILD/l3a#; s#^EnvironmentFile=#&$root#; /^Documentation=/d" "$root/lib/systemd/system/l3a.service" >"$work/l3a.service"
+    systemd-analyze verify "$work/l3a.service" >"$work/said" 2>&1 && [ ! -s "$work/said" ] || { cat "$work/said"; return 1; }
+    local name
+    for name in MODEL LISTEN OPTIONS; do
+        grep -q "^$name=" "$root/etc/default/l3a" && grep -q "^ExecStart=.*\\$\\({$name}\\|$name\\)" "$work/l3a.service" || { echo "$name" && return 1; }
+    done
+}
+
+# The scripts of the package, where neither systemd runs nor anything was installed: a token that only its owner can read, which stays
+# when it is there, goes with a purge, and leaves models alone.
+scripts_work() {
+    local changed=$work/scripts
+    mkdir "$changed" && mkdir -p "$work/machine/var/lib/private/l3a" "$work/machine/etc" || return 1
+    for script in postinst prerm postrm; do
+        sed "s#/etc/l3a#$work/machine/etc/l3a#g; s#/var/lib/#$work/machine/var/lib/#g; /^# Automatically added/,/^# End automatically/d" \
+            "$root/DEBIAN/$script" >"$changed/$script"
+    done
+    ln -s private/l3a "$work/machine/var/lib/l3a" && touch "$work/machine/var/lib/l3a/pets.l3a" &&
+        sh "$changed/postinst" configure && [ "$(stat -c %a "$work/machine/etc/l3a/token")" = 600 ] &&
+        [ "$(wc -c <"$work/machine/etc/l3a/token")" = 33 ] && cp "$work/machine/etc/l3a/token" "$work/token" &&
+        sh "$changed/postinst" configure "$version-1" && cmp "$work/token" "$work/machine/etc/l3a/token" &&
+        sh "$changed/postrm" remove && [ -s "$work/machine/etc/l3a/token" ] &&
+        sh "$changed/postrm" purge >"$work/said" && grep -q 'models in .* are still there' "$work/said" &&
+        [ ! -e "$work/machine/etc/l3a" ] && [ -e "$work/machine/var/lib/l3a/pets.l3a" ] && rm "$work/machine/var/lib/l3a/pets.l3a" &&
+        sh "$changed/postrm" purge && [ -z "$(ls -A "$work/machine/var/lib/private")" ] && [ ! -L "$work/machine/var/lib/l3a" ]
+}
+
+# Nothing starts by itself, and it is enabled again only where it was; a removal stops it, and an upgrade restarts what runs.
+starts_nothing() {
+    ! grep -E 'invoke start|_dh_action=start' "$root/DEBIAN/postinst" && grep -q "debian-installed 'l3a.service'" "$root/DEBIAN/postinst" &&
+        grep -q "try-restart 'l3a.service'" "$root/DEBIAN/postinst" && grep -q 'stop l3a.service' "$root/DEBIAN/prerm"
+}
+
+has_a_maintainer() {
+    sed -n 's/^Maintainer: //p' "$root/DEBIAN/control" >"$work/said"
+    grep -Eq '^The l3a authors <[^@ ]+@[^@ ]+>$' "$work/said" && ! grep -w example "$work/said"
+}
+
 if [ "$(cd "$L3A_SOURCE" && git rev-parse --show-toplevel 2>"$work/why")" = "$L3A_SOURCE" ] &&
     git -C "$L3A_SOURCE" cat-file -e HEAD:packaging/tarball; then
     check 'the same tarball' makes_the_same_tarball
     check 'every file is in it' has_every_file
 else
     echo 'skipped: the tarball of a checkout; this is none'
+fi
+if command -v dh_installsystemd >"$work/why"; then
+    check 'the package l3a' makes_the_package
+    check 'the service is in it' has_the_service
+    check 'links of its pages' has_what_pages_link_to
+    check 'nothing starts by itself' starts_nothing
+    check 'its scripts' scripts_work
+    check 'its maintainer' has_a_maintainer
+else
+    echo 'skipped: the package l3a; debhelper is not installed'
+fi
+if [ -d "$root" ] && command -v systemd-analyze >"$work/why"; then
+    check 'systemd understands the unit' unit_is_understood
+else
+    echo 'skipped: the unit; systemd-analyze or debhelper is not installed'
 fi
 check 'lists of packages' lists_agree
 check 'the package of the library' names_the_library

@@ -47,6 +47,18 @@ static void unknown_names_are_refused(void **state) {
     check_refused("cuda, or whatever else you have that is fast", L3A_ERROR_OPTION, "device: ");
 }
 
+static void a_check_says_what_to_install(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", "/nowhere", 1), 0);
+    assert_fails(context, l3a_plugin_check(context, "mpi"), L3A_ERROR_NOT_FOUND, "/nowhere/libl3a-mpi.so");
+    assert_non_null(strstr(l3a_error_hint(context), "l3a-backend-mpi"));
+    assert_fails(context, l3a_plugin_check(context, "figure"), L3A_ERROR_NOT_FOUND, "/nowhere/libl3a-figure.so");
+    assert_non_null(strstr(l3a_error_hint(context), "l3a-figures"));
+    assert_fails(context, l3a_plugin_check(context, "../mpi"), L3A_ERROR_OPTION, "there is no plug-in '../mpi'");
+    l3a_context_free(context);
+}
+
 static void plugins_are_found_by_full_path_alone(void **state) {
     (void)state;
     char *folder = make_temporary_folder(), *path = path_in(folder, "libl3a-cuda.so");
@@ -100,9 +112,10 @@ static void without_a_driver_no_plugin_is_loaded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_processor_needs_no_plugin),        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(the_processor_needs_no_plugin),          cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(without_a_driver_no_plugin_is_loaded), /* from here on there seems to be one */
-        cmocka_unit_test(plugins_are_found_by_full_path_alone), cmocka_unit_test(plugins_of_another_version_are_refused),
+        cmocka_unit_test(a_check_says_what_to_install),           cmocka_unit_test(plugins_are_found_by_full_path_alone),
+        cmocka_unit_test(plugins_of_another_version_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
