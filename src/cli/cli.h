@@ -200,6 +200,28 @@ bool views_argument(const struct arguments *arguments, size_t *views);
 /* Reads --pool, --size, --mean, --std and --filter. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
+/* Reads --shard I/N; both are 0 if it is not given. If it is invalid, explains on stderr and returns false. */
+bool shard_argument(const struct arguments *arguments, size_t *shard, size_t *shards);
+/* Into how many shards processes divide the work: --shards N, or several for each process that mpirun or srun has started; 0: there
+ * is only this one. If it is invalid, explains on stderr and returns false. */
+bool shared_argument(const struct arguments *arguments, size_t *shards);
+
+/* Work that processes share in shards. A shard's file is "PATH.shard-I-of-N". The functions return an exit code, and explain any
+ * but EXIT_DONE on stderr. */
+struct shared_work {
+    const struct arguments *arguments;
+    const char *path; /* of the whole */
+    size_t shards;
+    int (*find)(void *user, size_t shard, const char *path, bool *done); /* whether a shard is done */
+    int (*make)(void *user, size_t shard, const char *path);
+    int (*join)(void *user, char *const *paths); /* makes the whole of all shards */
+    void (*discard)(const char *path);           /* removes a shard that was joined */
+    void *user;
+};
+
+/* Takes shards until none is left, and joins them if all are done. Returns the exit code. */
+int share_work(const struct shared_work *work);
+
 /* The code that switches a style on if the stream is a terminal, unless NO_COLOR or TERM says otherwise; "" elsewhere. */
 enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR, STYLE_UNDERLINED };
 
