@@ -222,6 +222,11 @@ struct shared_work {
 /* Takes shards until none is left, and joins them if all are done. Returns the exit code. */
 int share_work(const struct shared_work *work);
 
+/* Whether a file is a shard of l3a tag, with its record. */
+bool is_tag_shard(const char *path);
+/* Joins the shards of l3a tag that are named on the command line. Returns the exit code. */
+int merge_tag_shards(const struct arguments *arguments, const char *output);
+
 /* The code that switches a style on if the stream is a terminal, unless NO_COLOR or TERM says otherwise; "" elsewhere. */
 enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR, STYLE_UNDERLINED };
 
@@ -250,10 +255,10 @@ bool tag_is_chosen(const struct tag_choice *choice, const l3a_tags *tags, size_t
 void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags);
 /* The pictures named as arguments after the model and, if one of them is "-", those on the standard input. */
 bool list_pictures(const struct arguments *arguments, struct list *list);
-/* Called for each picture. If it could not be read, tags is NULL, and error and hint say why. */
-typedef void picture_tagged(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user);
-/* Tags pictures and shows the progress. Returns the exit code; that of unreadable pictures is EXIT_USAGE. Failures of other kinds
- * are explained on stderr. */
+/* Called for each picture. If it could not be read, tags is NULL, and error and hint say why. Returns false to stop. */
+typedef bool picture_tagged(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user);
+/* Tags pictures and shows the progress. Returns the exit code; that of unreadable pictures is EXIT_USAGE, and that of a callback
+ * which stops it is EXIT_FAILED. Failures of other kinds are explained on stderr. */
 int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
                  picture_tagged *each, void *user);
 
