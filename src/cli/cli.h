@@ -214,13 +214,16 @@ struct shared_work {
     size_t shards;
     int (*find)(void *user, size_t shard, const char *path, bool *done); /* whether a shard is done */
     int (*make)(void *user, size_t shard, const char *path);
-    int (*join)(void *user, char *const *paths); /* makes the whole of all shards */
-    void (*discard)(const char *path);           /* removes a shard that was joined */
+    int (*join)(void *user, char *const *paths);   /* makes the whole of all shards */
+    void (*discard)(void *user, const char *path); /* removes a shard that was joined */
     void *user;
 };
 
 /* Takes shards until none is left, and joins them if all are done. Returns the exit code. */
 int share_work(const struct shared_work *work);
+
+/* Removes a file, and the lock that a killed process may have left beside it. */
+void remove_shard_file(const struct arguments *arguments, const char *path);
 
 /* Whether a file is a shard of l3a tag, with its record. */
 bool is_tag_shard(const char *path);

@@ -163,8 +163,9 @@ static int join_shards(void *user, char *const *paths) {
     return EXIT_DONE;
 }
 
-static void discard_shard(const char *path) {
-    unlink(path);
+static void discard_shard(void *user, const char *path) {
+    const struct extraction *e = user;
+    remove_shard_file(e->arguments, path);
 }
 
 static int extract_shared(struct extraction *e) {

@@ -47,6 +47,15 @@ static int explain_shared(const struct arguments *arguments, l3a_status status) 
     return code;
 }
 
+void remove_shard_file(const struct arguments *arguments, const char *path) {
+    l3a_lock *lock = NULL;
+    const bool held = l3a_lock_take(arguments->context, path, 0, &lock) == L3A_OK;
+    unlink(path);
+    if (held) {
+        l3a_lock_free(lock);
+    }
+}
+
 /* Makes a shard, unless it is done or another process is at it. Shards that were joined are gone, but then the whole is there. */
 static int take_shard(const struct shared_work *work, size_t shard, const char *path) {
     l3a_lock *lock = NULL;
@@ -72,7 +81,7 @@ static int join_shards(const struct shared_work *work, char *const *paths) {
         code = work->join(work->user, paths);
     }
     for (size_t i = 0; code == EXIT_DONE && i < work->shards; i++) {
-        work->discard(paths[i]);
+        work->discard(work->user, paths[i]);
     }
     l3a_lock_free(lock);
     return code;
@@ -87,31 +96,30 @@ static int find_whole(const struct shared_work *work, bool *found) {
     return status == L3A_OK ? EXIT_DONE : explain_shared(work->arguments, status);
 }
 
-/* Whether all shards are done, in a folder where other processes may just have joined them. */
+/* Whether all shards are done. All of them are looked at, so that one that does not belong here is found before work begins. */
 static int find_all(const struct shared_work *work, char *const *paths, bool *all) {
     int code = EXIT_DONE;
     *all = true;
-    for (size_t i = 0; code == EXIT_DONE && *all && i < work->shards; i++) {
-        code = work->find(work->user, i + 1, paths[i], all);
+    for (size_t i = 0; code == EXIT_DONE && i < work->shards; i++) {
+        bool done = false;
+        code = work->find(work->user, i + 1, paths[i], &done);
+        *all = *all && done;
     }
     return code;
 }
 
-static int take_shards(const struct shared_work *work, char **paths) {
+static int take_shards(const struct shared_work *work, char *const *paths) {
     bool all = false, found = false;
     int code = find_whole(work, &found);
     if (code == EXIT_DONE && found) {
-        printf("%s: is there already\n", work->path);
+        printf("%s: is there already; remove it to make it again\n", work->path);
         return EXIT_DONE;
     }
-    for (size_t i = 0; code == EXIT_DONE && i < work->shards; i++) {
-        if (asprintf(&paths[i], "%s.shard-%zu-of-%zu", work->path, i + 1, work->shards) < 0) {
-            paths[i] = NULL;
-            return complain(work->arguments, "out of memory");
-        }
+    code = code == EXIT_DONE ? find_all(work, paths, &all) : code;
+    for (size_t i = 0; code == EXIT_DONE && !all && i < work->shards; i++) {
         code = take_shard(work, i + 1, paths[i]);
     }
-    code = code == EXIT_DONE ? find_all(work, paths, &all) : code;
+    code = code == EXIT_DONE && !all ? find_all(work, paths, &all) : code;
     if (code == EXIT_DONE && all) {
         code = join_shards(work, paths);
     } else if (code == EXIT_DONE && !is_there(work->path)) {
@@ -122,7 +130,12 @@ static int take_shards(const struct shared_work *work, char **paths) {
 
 int share_work(const struct shared_work *work) {
     char **paths = calloc(work->shards, sizeof *paths);
-    const int code = paths ? take_shards(work, paths) : complain(work->arguments, "out of memory");
+    bool named = paths != NULL;
+    for (size_t i = 0; named && i < work->shards; i++) {
+        named = asprintf(&paths[i], "%s.shard-%zu-of-%zu", work->path, i + 1, work->shards) >= 0;
+        paths[i] = named ? paths[i] : NULL;
+    }
+    const int code = named ? take_shards(work, paths) : complain(work->arguments, "out of memory");
     for (size_t i = 0; paths && i < work->shards; i++) {
         free(paths[i]);
     }

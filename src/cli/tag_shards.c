@@ -11,13 +11,11 @@
 #include "common/json_tree.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { HEX = 2 * SHA256_BYTES + 1, RECORD_LIMIT = 1 << 20, PIECE = 1 << 16 };
+enum { HEX = 2 * SHA256_BYTES + 1, RECORD_LIMIT = 1 << 20, PIECE = 1 << 16, WHY = 1024 };
 
 static const char record_kind[] = "shard of tags";
 
@@ -158,22 +156,20 @@ static int find_origin(const struct tag_run *run, struct origin *origin) {
     return EXIT_DONE;
 }
 
-/* What keeps two shards from being joined, in words; NULL: nothing. To be freed, or "". */
-static char *difference(const struct origin *one, const struct origin *other) {
-    char *text = NULL;
+/* Whether something keeps two shards from being joined, and what it is, in words. */
+static bool differ(const struct origin *one, const struct origin *other, char *why, size_t capacity) {
     if (strcmp(one->model, other->model) != 0) {
-        return strdup("the model is another one, or has changed");
+        snprintf(why, capacity, "the model is another one, or has changed");
+    } else if (strcmp(one->backbone, other->backbone) != 0) {
+        snprintf(why, capacity, "the backbone is another one");
+    } else if (strcmp(one->pictures, other->pictures) != 0) {
+        snprintf(why, capacity, "the pictures are others, or in another order or place");
+    } else if (strcmp(one->options, other->options) != 0) {
+        snprintf(why, capacity, "the options are '%s' and '%s'", one->options, other->options);
+    } else {
+        return false;
     }
-    if (strcmp(one->backbone, other->backbone) != 0) {
-        return strdup("the backbone is another one");
-    }
-    if (strcmp(one->pictures, other->pictures) != 0) {
-        return strdup("the pictures are others, or in another order or place");
-    }
-    if (strcmp(one->options, other->options) != 0) {
-        return asprintf(&text, "the options are '%s' and '%s'", one->options, other->options) < 0 ? strdup("") : text;
-    }
-    return NULL;
+    return true;
 }
 
 /* ---- Records ---- */
@@ -409,14 +405,13 @@ struct sharing {
 static int find_shard(void *user, size_t shard, const char *path, bool *done) {
     const struct sharing *sharing = user;
     struct record record;
+    char why[WHY];
     int code = EXIT_DONE;
     *done = read_record(path, &record) && record.shard == shard && record.shards == sharing->shards && has_size(path, record.bytes);
-    char *why = *done ? difference(&record.origin, &sharing->origin) : NULL;
-    if (why) {
+    if (*done && differ(&record.origin, &sharing->origin, why, sizeof why)) {
         code = complain(sharing->run->arguments, "%s: is of another run: %s", path, why);
         print_hint("remove the shards of that run, %s.shard-*, or name another file with -o", sharing->run->form.output);
     }
-    free(why);
     record_clear(&record);
     return code;
 }
@@ -430,12 +425,13 @@ static int make_shared_shard(void *user, size_t shard, const char *path) {
     return code;
 }
 
-static void discard_shard(const char *path) {
+static void discard_shard(void *user, const char *path) {
+    const struct sharing *sharing = user;
     char *record = record_path(path);
     if (record) {
-        unlink(record);
+        remove_shard_file(sharing->run->arguments, record);
     }
-    unlink(path);
+    remove_shard_file(sharing->run->arguments, path);
     free(record);
 }
 
@@ -455,7 +451,7 @@ static int join_shared(void *user, char *const *paths) {
     const int code = all ? join_files(run->arguments, files, run->form.output, &damaged)
                          : complain(run->arguments, "%s: a shard disappeared before it was joined", run->form.output);
     if (damaged) {
-        discard_shard(damaged);
+        discard_shard(user, damaged);
         print_hint("it was removed; run the same command again to make it anew");
     } else if (code == EXIT_DONE) {
         print_joined(run->form.output, files);
@@ -500,18 +496,17 @@ static int compare_files(const void *left, const void *right) {
 
 /* Whether a shard goes with the first one; otherwise explains on stderr. */
 static bool belongs(const struct arguments *arguments, const struct shard_file *first, const struct shard_file *file) {
-    char *why = NULL;
+    char why[WHY];
     if (file->record.shards != first->record.shards) {
         complain(arguments, "%s is one of %zu shards, but %s is one of %zu", first->path, first->record.shards, file->path,
                  file->record.shards);
         return false;
     }
-    why = difference(&first->record.origin, &file->record.origin);
-    if (why) {
+    if (differ(&first->record.origin, &file->record.origin, why, sizeof why)) {
         complain(arguments, "%s and %s are shards of different runs: %s", first->path, file->path, why);
+        return false;
     }
-    free(why);
-    return !why;
+    return true;
 }
 
 /* Whether the files, which are sorted, are all shards of a run, each once; otherwise explains on stderr. */

@@ -140,6 +140,10 @@ cp model kept && cat other-model >model
 expect 2 "$another the model is another one, or has changed" tag --shards 3 -o shared.csv
 check 'a model that was changed in its place' grep -q 'remove the shards of that run, shared.csv.shard-\*' stderr
 cp kept model
+mv shared.csv.shard-1-of-3 a && mv shared.csv.shard-1-of-3.shard b
+expect 2 "shared.csv.shard-2-of-3: is of another run" tag --shards 3 -o shared.csv --top 1
+check 'before work begins' test ! -e shared.csv.shard-1-of-3
+mv a shared.csv.shard-1-of-3 && mv b shared.csv.shard-1-of-3.shard
 check 'nothing was joined, and the shards stay' test ! -e shared.csv -a -e shared.csv.shard-1-of-3 -a -e shared.csv.shard-2-of-3
 expect 2 '' tag --shards 3 -o shared.csv
 check 'the first run goes on' cmp whole.csv shared.csv
@@ -172,7 +176,7 @@ expect 2 'no/folder/shared.csv' tag --shards 3 -o no/folder/shared.csv
 
 # The rows of a file go to the disk, not to memory: 22 MB of them
 cat >many.py <<'P'
-import resource, subprocess, sys
+import os, subprocess, sys
 import numpy as np
 l3a, demo = sys.argv[1:]
 rng = np.random.default_rng(1)
@@ -186,11 +190,15 @@ peaks = []
 for output in "small.csv", "large.csv":
     started = subprocess.Popen([l3a, "tag", "many", "pictures", "--backbone", demo, "--quiet", "--long", "-o", output]
                                + (["--given", "--threshold", "100"] if output == "small.csv" else []), stderr=subprocess.DEVNULL)
-    peaks.append((__import__("os").wait4(started.pid, 0))[2].ru_maxrss / 1024)
+    peaks.append(os.wait4(started.pid, 0)[2].ru_maxrss / 1024)
     started.returncode = 0
-size = __import__("os").path.getsize("large.csv") / 2**20
+size = os.path.getsize("large.csv") / 2**20
 print(f"peaks {peaks} MiB for {size} MiB")
 sys.exit(not (size > 15 and peaks[1] - peaks[0] < size / 3))
 P
-check 'memory' /usr/bin/python3 many.py "$L3A_BUILD/l3a" "$demo"
+if [ -z "${L3A_SANITIZE:-}" ]; then
+    check 'memory' /usr/bin/python3 many.py "$L3A_BUILD/l3a" "$demo"
+else
+    echo 'skipped: memory (sanitizers keep what was freed)'
+fi
 finish
