@@ -1045,6 +1045,17 @@ L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_in
  * count is 0. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_file_write(l3a_context *context, const char *path, const void *bytes, size_t count);
 
+/* The same for a file that is written piece by piece, and need not be in memory. Nothing is at the path before the commit, and what
+ * was there stays until then. An output holds the path's lock, unless its context does already. Since 0.11. */
+typedef struct l3a_output l3a_output;
+L3A_PUBLIC l3a_status l3a_output_open(l3a_context *context, const char *path, l3a_output **output);
+/* Adds bytes to the end. bytes may be NULL if count is 0. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_output_write(l3a_output *output, const void *bytes, size_t count);
+/* Puts the file in its place, and frees the lock. Nothing can be written afterwards: L3A_ERROR_STATE. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_output_commit(l3a_output *output);
+/* Without a commit, what was written is removed. Since 0.11. */
+L3A_PUBLIC void l3a_output_free(l3a_output *output);
+
 typedef struct l3a_machine {
     size_t size; /* sizeof the struct */
     char processor[96];

@@ -396,6 +396,58 @@ done:
     return status;
 }
 
+struct l3a_output {
+    l3a_context *context;
+    output_file file;
+    uint64_t length;
+    bool done; /* committed, or tried to */
+};
+
+l3a_status l3a_output_open(l3a_context *context, const char *path, l3a_output **output) {
+    l3a_status status = L3A_OK;
+    l3a_output *made = NULL;
+    NEED(context, context, path, output);
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    TRY(output_open(context, path, &made->file));
+    *output = made;
+    made = NULL;
+done:
+    l3a_output_free(made);
+    return status;
+}
+
+l3a_status l3a_output_write(l3a_output *output, const void *bytes, size_t count) {
+    REQUIRE(output, output);
+    if (count) {
+        REQUIRE(output, bytes);
+    }
+    l3a_status status = L3A_OK;
+    FAIL_IF(output->done, output->context, L3A_ERROR_STATE, "open another output",
+            "the output was committed; it takes nothing more");
+    TRY(output_write(&output->file, output->length, bytes, count));
+    output->length += count;
+done:
+    return status;
+}
+
+l3a_status l3a_output_commit(l3a_output *output) {
+    REQUIRE(output, output);
+    l3a_status status = L3A_OK;
+    FAIL_IF(output->done, output->context, L3A_ERROR_STATE, "free the output", "the output was already committed");
+    output->done = true;
+    TRY(output_commit(&output->file));
+done:
+    return status;
+}
+
+void l3a_output_free(l3a_output *output) {
+    if (output) {
+        output_discard(&output->file);
+        release(output->context, output);
+    }
+}
+
 l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length) {
     l3a_status status = L3A_OK;
     output_file output = {.context = context, .file = context->files->open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)};

@@ -200,6 +200,36 @@ bool views_argument(const struct arguments *arguments, size_t *views);
 /* Reads --pool, --size, --mean, --std and --filter. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
+/* Reads --shard I/N; both are 0 if it is not given. If it is invalid, explains on stderr and returns false. */
+bool shard_argument(const struct arguments *arguments, size_t *shard, size_t *shards);
+/* Into how many shards processes divide the work: --shards N, or several for each process that mpirun or srun has started; 0: there
+ * is only this one. If it is invalid, explains on stderr and returns false. */
+bool shared_argument(const struct arguments *arguments, size_t *shards);
+
+/* Work that processes share in shards. A shard's file is "PATH.shard-I-of-N". The functions return an exit code, and explain any
+ * but EXIT_DONE on stderr. */
+struct shared_work {
+    const struct arguments *arguments;
+    const char *path; /* of the whole */
+    size_t shards;
+    int (*find)(void *user, size_t shard, const char *path, bool *done); /* whether a shard is done */
+    int (*make)(void *user, size_t shard, const char *path);
+    int (*join)(void *user, char *const *paths);   /* makes the whole of all shards */
+    void (*discard)(void *user, const char *path); /* removes a shard that was joined */
+    void *user;
+};
+
+/* Takes shards until none is left, and joins them if all are done. Returns the exit code. */
+int share_work(const struct shared_work *work);
+
+/* Removes a file, and the lock that a killed process may have left beside it. */
+void remove_shard_file(const struct arguments *arguments, const char *path);
+
+/* Whether a file is a shard of l3a tag, with its record. */
+bool is_tag_shard(const char *path);
+/* Joins the shards of l3a tag that are named on the command line. Returns the exit code. */
+int merge_tag_shards(const struct arguments *arguments, const char *output);
+
 /* The code that switches a style on if the stream is a terminal, unless NO_COLOR or TERM says otherwise; "" elsewhere. */
 enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR };
 
@@ -228,10 +258,10 @@ bool tag_is_chosen(const struct tag_choice *choice, const l3a_tags *tags, size_t
 void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags);
 /* The pictures named as arguments after the model and, if one of them is "-", those on the standard input. */
 bool list_pictures(const struct arguments *arguments, struct list *list);
-/* Called for each picture. If it could not be read, tags is NULL, and error and hint say why. */
-typedef void picture_tagged(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user);
-/* Tags pictures and shows the progress. Returns the exit code; that of unreadable pictures is EXIT_USAGE. Failures of other kinds
- * are explained on stderr. */
+/* Called for each picture. If it could not be read, tags is NULL, and error and hint say why. Returns false to stop. */
+typedef bool picture_tagged(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user);
+/* Tags pictures and shows the progress. Returns the exit code; that of unreadable pictures is EXIT_USAGE, and that of a callback
+ * which stops it is EXIT_FAILED. Failures of other kinds are explained on stderr. */
 int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
                  picture_tagged *each, void *user);
 

@@ -1,8 +1,4 @@
-/* l3a extract: the pictures of a data set through a backbone, to a feature file.
- *
- * Processes can share an extraction: with --shards N, each takes a shard that no other process has taken, until none is left, so a
- * slow one takes fewer. A shard is taken by its lock, which ends with the process, and done when its file is there. The process
- * that finds all of them done joins them. mpirun and srun need no --shards. */
+/* l3a extract: the pictures of a data set through a backbone, to a feature file. Processes can share the work (shards.c). */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -88,19 +84,6 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     return true;
 }
 
-/* "3/8": the third of eight. Both stay 0 if the option is not given. */
-static bool shard_argument(const struct arguments *arguments, size_t *shard, size_t *shards) {
-    const char *text = argument(arguments, "shard");
-    int length = 0;
-    *shard = *shards = 0;
-    if (!text || (strspn(text, "0123456789/") == strlen(text) && sscanf(text, "%7zu/%7zu%n", shard, shards, &length) == 2 &&
-                  !text[length] && *shard && *shard <= *shards && *shards <= 1000000)) {
-        return true;
-    }
-    complain(arguments, "--shard: '%s' is not a shard such as 3/8; shards are numbered from 1, up to a million of them", text);
-    return false;
-}
-
 /* What there is to extract, and how. */
 struct extraction {
     const struct arguments *arguments;
@@ -153,106 +136,48 @@ static int extract_to(struct extraction *e, const char *path) {
     return EXIT_DONE;
 }
 
-static bool is_there(const char *path) {
-    return access(path, F_OK) == 0;
+static int find_shard(void *user, size_t shard, const char *path, bool *done) {
+    (void)user;
+    (void)shard;
+    *done = access(path, F_OK) == 0;
+    return EXIT_DONE;
 }
 
-/* Extracts a shard, unless it is done or another process is at it. Shards that were joined are gone, but then the whole is there.
- */
-static int take_shard(struct extraction *e, const char *path) {
-    l3a_lock *lock = NULL;
-    int code = EXIT_DONE;
-    if (is_there(path) || l3a_lock_take(e->arguments->context, path, 0, &lock) != L3A_OK) {
-        return EXIT_DONE;
-    }
-    if (!is_there(path) && !is_there(e->path)) {
-        code = extract_to(e, path);
-    }
-    l3a_lock_free(lock);
-    return code;
+static int make_shard(void *user, size_t shard, const char *path) {
+    struct extraction *e = user;
+    e->options.shard = shard;
+    return extract_to(e, path);
 }
 
-/* The last process joins the shards; another one that is as late waits for it, and finds them joined. */
-static int join_shards(const struct extraction *e, char *const *paths) {
-    l3a_context *context = e->arguments->context;
-    l3a_lock *lock = NULL;
+static int join_shards(void *user, char *const *paths) {
+    const struct extraction *e = user;
     uint64_t rows = 0;
-    l3a_status status = l3a_lock_take(context, e->path, 1, &lock);
-    if (status == L3A_OK && !is_there(e->path)) {
-        status = l3a_features_merge(context, (const char *const *)paths, e->options.shards, e->path, &rows);
-        if (status == L3A_OK) {
-            printf("%s: ", e->path);
-            print_rows(e, (size_t)rows);
-            printf(" from %zu shards\n", e->options.shards);
-        }
+    const l3a_status status =
+        l3a_features_merge(e->arguments->context, (const char *const *)paths, e->options.shards, e->path, &rows);
+    if (status != L3A_OK) {
+        return explain_extract(e->arguments, status);
     }
-    for (size_t i = 0; status == L3A_OK && i < e->options.shards; i++) {
-        unlink(paths[i]);
-    }
-    l3a_lock_free(lock);
-    return status == L3A_OK ? EXIT_DONE : explain_extract(e->arguments, status);
+    printf("%s: ", e->path);
+    print_rows(e, (size_t)rows);
+    printf(" from %zu shards\n", e->options.shards);
+    return EXIT_DONE;
 }
 
-/* Whether the whole is there; waits if a process is just joining it. */
-static int find_whole(const struct extraction *e, bool *found) {
-    l3a_lock *lock = NULL;
-    const l3a_status status = l3a_lock_take(e->arguments->context, e->path, 1, &lock);
-    *found = is_there(e->path);
-    l3a_lock_free(lock);
-    return status == L3A_OK ? EXIT_DONE : explain_extract(e->arguments, status);
-}
-
-static int extract_shards(struct extraction *e, char **paths) {
-    const size_t count = e->options.shards;
-    bool all = true, found = false;
-    int code = find_whole(e, &found);
-    if (code == EXIT_DONE && found) {
-        printf("%s: is there already\n", e->path);
-        return EXIT_DONE;
-    }
-    for (size_t i = 0; code == EXIT_DONE && i < count; i++) {
-        e->options.shard = i + 1;
-        if (asprintf(&paths[i], "%s.shard-%zu-of-%zu", e->path, i + 1, count) < 0) {
-            paths[i] = NULL;
-            return complain(e->arguments, "out of memory");
-        }
-        code = take_shard(e, paths[i]);
-    }
-    for (size_t i = 0; code == EXIT_DONE && i < count; i++) {
-        all = all && is_there(paths[i]);
-    }
-    if (code == EXIT_DONE && all) {
-        code = join_shards(e, paths);
-    } else if (code == EXIT_DONE && !is_there(e->path)) {
-        printf("%s: other processes are at work on what is left; the last one joins the shards\n", e->path);
-    }
-    return code;
+static void discard_shard(void *user, const char *path) {
+    const struct extraction *e = user;
+    remove_shard_file(e->arguments, path);
 }
 
 static int extract_shared(struct extraction *e) {
-    char **paths = calloc(e->options.shards, sizeof *paths);
-    const int code = paths ? extract_shards(e, paths) : complain(e->arguments, "out of memory");
-    for (size_t i = 0; paths && i < e->options.shards; i++) {
-        free(paths[i]);
-    }
-    free(paths);
-    return code;
-}
-
-/* Into how many shards processes divide the work; 0: there is only this one. Several for each, so that a fast one takes more. */
-static bool shared_argument(const struct arguments *arguments, size_t *shards) {
-    uint64_t given = 0;
-    size_t process = 0;
-    const size_t started = argument(arguments, "shard") ? 1 : l3a_cluster_started(&process);
-    if (!argument_integer(arguments, "shards", 1, 1000000, &given)) {
-        return false;
-    }
-    if (given && argument(arguments, "shard")) {
-        complain(arguments, "--shard and --shards exclude each other");
-        return false;
-    }
-    *shards = given ? (size_t)given : started > 1 ? 4 * started : 0;
-    return true;
+    const struct shared_work work = {.arguments = e->arguments,
+                                     .path = e->path,
+                                     .shards = e->options.shards,
+                                     .find = find_shard,
+                                     .make = make_shard,
+                                     .join = join_shards,
+                                     .discard = discard_shard,
+                                     .user = e};
+    return share_work(&work);
 }
 
 static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, size_t views, size_t shared,

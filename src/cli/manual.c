@@ -109,7 +109,8 @@ static const struct manual manuals[] = {
      "needed. "
      "Other files are joined in the order given; they must have the same classes, width, views and type, and no image may be in "
      "two "
-     "of them.",
+     "of them.\n"
+     "Shards of 'l3a tag' are joined as well, in any order; all of them are needed, each with its record FILE.shard beside it.",
      "Combine what two sites have learned about the same classes:\n"
      "  l3a merge site-a.safetensors site-b.safetensors -o both.safetensors\n"
      "Join the shards of an extraction:\n"
@@ -188,7 +189,14 @@ static const struct manual manuals[] = {
      "CSV has the columns path, labels, scores and error. Correct the tags in it, and 'l3a teach MODEL --list FILE.csv' learns "
      "from them. With "
      "-o, "
-     "its paths are relative to the folder of FILE, or absolute. JSON is an array with one object per picture.\n"
+     "its paths are relative to the folder of FILE, or absolute. JSON is an array with one object per picture; with --format "
+     "jsonl, "
+     "each object has a line of its own.\n"
+     "--long writes one line per picture and tag instead, for databases: path, tag, score, given (whether the tag is given: 1 or 0 "
+     "in CSV, true or false in JSON) and error. It lists every tag of the model, or with --given only those that are given. A "
+     "picture that cannot be read has one line, with its path and the error. --fields chooses the columns and their order: also "
+     "the "
+     "threshold of the tag, its rank in the picture from 1, and with views the crop that fits it best (left, top, right, bottom).\n"
      "--views 5, 9 or 14 also looks at so many crops of each picture, and scores a tag by the whole picture and its best crop. "
      "That finds smaller things, whatever the model was taught with, but takes about 6, 9 or 14 times as long. JSON then has the "
      "box of the crop that fits each tag best: left, top, right and bottom, from 0 to 1.\n"
@@ -200,7 +208,13 @@ static const struct manual manuals[] = {
      "else in the file. A tag that was written earlier and is not given any more stays as well, because it cannot be told from one "
      "that a person added; --xmp-replace removes every tag that the model knows and did not give. Files that need no change are "
      "not "
-     "written, and damaged ones are left as they are.",
+     "written, and damaged ones are left as they are.\n"
+     "Several processes can share the work. With --shards 32, or under mpirun or srun, each takes the next of the shards that no "
+     "other process has taken, and the last one joins them. They must run the same command and share the folder of -o. If one is "
+     "killed, run the same command again: it tags only what is missing. With --shard 3/8, a process tags only the third of eight "
+     "shards. Its file is complete in itself; FILE.shard beside it says what it is a part of, and 'l3a merge' joins the files. "
+     "Shards of another model or edition of it, of other pictures or with other options are refused. The result has the bytes that "
+     "one process on the same kind of machine would have written.",
      "Tag a folder of photos:\n"
      "  l3a tag pets.l3a holiday\n"
      "Write a table for a spreadsheet, with the pictures to check first:\n"
@@ -208,7 +222,11 @@ static const struct manual manuals[] = {
      "Look for small things as well:\n"
      "  l3a tag pets.l3a holiday --views 14\n"
      "Write keywords for photo programs:\n"
-     "  l3a tag pets.l3a holiday --xmp\n"},
+     "  l3a tag pets.l3a holiday --xmp\n"
+     "Write a line for each tag of each picture, for a database:\n"
+     "  l3a tag pets.l3a holiday --long --fields path,tag,score,given,threshold -o tags.jsonl\n"
+     "Start this on as many machines as you like, in a folder that they share:\n"
+     "  l3a tag pets.l3a photos --shards 64 -o tags.csv\n"},
     {"teach",
      "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth; '-' reads paths from "
      "the standard input, one per line. A new model needs --backbone once; it then remembers where that file is. More pictures of "

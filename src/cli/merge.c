@@ -1,4 +1,4 @@
-/* l3a merge: combines models learned in different places into one, and joins feature files. */
+/* l3a merge: combines models learned in different places into one, and joins feature files or shards of tags. */
 #include "cli.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 const struct option merge_options[] = {
-    {"o", "FILE", "file for the merged model, or for the joined features"},
+    {"o", "FILE", "file for the merged model, or for the joined features or tags"},
     {"wait", NULL, "wait while another process changes the file of -o, rather than fail"},
     {NULL, NULL, NULL},
 };
@@ -186,6 +186,14 @@ static l3a_status merge_models(const struct arguments *arguments, const char *pa
     return status;
 }
 
+static int join_tags(const struct arguments *arguments, const char *path) {
+    l3a_lock *lock = NULL;
+    const l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
+    const int code = status == L3A_OK ? merge_tag_shards(arguments, path) : explain(arguments, status);
+    l3a_lock_free(lock);
+    return code;
+}
+
 int merge_command(struct arguments *arguments) {
     const char *path = argument_needed(arguments, "o");
     const char *refused = NULL;
@@ -199,6 +207,9 @@ int merge_command(struct arguments *arguments) {
     }
     if (!are_different(arguments)) {
         return EXIT_USAGE;
+    }
+    if (is_tag_shard(arguments->positionals[0])) {
+        return join_tags(arguments, path);
     }
     const char *kind = common_kind(arguments, &code);
     if (!kind) {

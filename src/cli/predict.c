@@ -147,13 +147,14 @@ struct picture_run {
 };
 
 /* Prints the tags of a picture, or why it has none. */
-static void print_picture(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user) {
+static bool print_picture(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user) {
     struct picture_run *run = user;
     if (tags) {
         print_row(run->view, run->pictures->items[index], tags);
     } else {
         explain_error(run->arguments, L3A_ERROR_FORMAT, error, hint);
     }
+    return true;
 }
 
 static int tag_listed(const struct arguments *arguments, l3a_tagger *tagger, struct view *view, const struct list *pictures) {

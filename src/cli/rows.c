@@ -21,6 +21,10 @@ void column_widen(struct column *column, const char *text) {
     }
 }
 
+struct value no_value(void) {
+    return (struct value){.kind = VALUE_NONE};
+}
+
 struct value text_value(const char *text) {
     return (struct value){VALUE_TEXT, {.text = text}};
 }
@@ -35,6 +39,10 @@ struct value count_value(uint64_t count) {
 
 struct value number_value(double number) {
     return (struct value){VALUE_NUMBER, {.number = number}};
+}
+
+struct value flag_value(bool flag) {
+    return (struct value){VALUE_FLAG, {.flag = flag}};
 }
 
 /* ---- JSON ---- */
@@ -120,10 +128,12 @@ void put_break(struct printer *printer, int blanks) {
 
 static void print_member(struct printer *printer, const struct column *column, struct value value) {
     switch (value.kind) {
+    case VALUE_NONE: break;
     case VALUE_TEXT:
     case VALUE_WORD: put_text(printer, column->name, value.as.text); break;
     case VALUE_COUNT: put_count(printer, column->name, value.as.count); break;
     case VALUE_NUMBER: put_number(printer, column->name, value.as.number, column->exact); break;
+    case VALUE_FLAG: put_boolean(printer, column->name, value.as.flag); break;
     }
 }
 
@@ -133,6 +143,7 @@ static void print_field(struct printer *printer, const struct column *column, st
     fputs(printer->begun ? "," : "", printer->to);
     printer->begun = true;
     switch (value.kind) {
+    case VALUE_NONE: break;
     case VALUE_TEXT: write_csv_field(printer->to, value.as.text, printer->visible); break;
     case VALUE_WORD: fprintf(printer->to, "%s", value.as.text); break;
     case VALUE_COUNT: fprintf(printer->to, "%" PRIu64, value.as.count); break;
@@ -141,22 +152,34 @@ static void print_field(struct printer *printer, const struct column *column, st
             fprintf(printer->to, "%.*f", column->exact, value.as.number);
         }
         break;
+    case VALUE_FLAG: fputs(value.as.flag ? "1" : "0", printer->to); break;
     }
 }
 
 /* ---- Tables ---- */
 
+/* The value as a table shows it; numbers are written to `text`. */
+static const char *cell_text(const struct column *column, struct value value, char *text, size_t capacity) {
+    switch (value.kind) {
+    case VALUE_NONE: return "-";
+    case VALUE_TEXT:
+    case VALUE_WORD: return value.as.text;
+    case VALUE_COUNT: snprintf(text, capacity, "%" PRIu64, value.as.count); break;
+    case VALUE_NUMBER:
+        if (isnan(value.as.number)) {
+            return "-";
+        }
+        snprintf(text, capacity, "%.*f%s", column->decimals, value.as.number, column->unit ? column->unit : "");
+        break;
+    case VALUE_FLAG: return value.as.flag ? "1" : "0";
+    }
+    return text;
+}
+
 static void print_cell(struct printer *printer, const struct column *column, struct value value) {
     char text[64];
-    if (value.kind == VALUE_COUNT) {
-        snprintf(text, sizeof text, "%" PRIu64, value.as.count);
-    } else if (value.kind == VALUE_NUMBER && isnan(value.as.number)) {
-        snprintf(text, sizeof text, "-");
-    } else if (value.kind == VALUE_NUMBER) {
-        snprintf(text, sizeof text, "%.*f%s", column->decimals, value.as.number, column->unit ? column->unit : "");
-    }
     fprintf(printer->to, "%*s%*s", printer->begun ? column->gap : 0, "", column->width,
-            value.kind == VALUE_COUNT || value.kind == VALUE_NUMBER ? text : value.as.text);
+            cell_text(column, value, text, sizeof text));
     printer->begun = true;
 }
 

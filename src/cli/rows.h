@@ -34,7 +34,7 @@ struct column {
 /* Makes a column at least as wide as a text. */
 void column_widen(struct column *column, const char *text);
 
-enum value_kind { VALUE_TEXT, VALUE_WORD, VALUE_COUNT, VALUE_NUMBER };
+enum value_kind { VALUE_NONE, VALUE_TEXT, VALUE_WORD, VALUE_COUNT, VALUE_NUMBER, VALUE_FLAG };
 
 struct value {
     enum value_kind kind;
@@ -42,13 +42,17 @@ struct value {
         const char *text; /* a word is the program's own: CSV does not need to protect anyone from it */
         uint64_t count;
         double number; /* NaN: unknown, which is "-" in a table, null in JSON, and nothing in CSV */
+        bool flag;     /* true or false in JSON, 1 or 0 elsewhere */
     } as;
 };
 
+/* Nothing: "-" in a table, no member in JSON, and an empty field in CSV. */
+struct value no_value(void);
 struct value text_value(const char *text);
 struct value word_value(const char *word);
 struct value count_value(uint64_t count);
 struct value number_value(double number);
+struct value flag_value(bool flag);
 
 /* The line of headings; nothing as JSON. */
 void print_headings(struct printer *printer, const struct column *columns, size_t count);

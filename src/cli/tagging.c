@@ -95,6 +95,7 @@ bool list_pictures(const struct arguments *arguments, struct list *list) {
 struct job {
     l3a_reader *reader;
     size_t count, bad;
+    bool stopped; /* by the callback */
     picture_tagged *each;
     void *user;
 };
@@ -105,11 +106,11 @@ static int take_tags(size_t index, l3a_status status, const l3a_tags *tags, void
         return 1;
     }
     const bool good = status == L3A_OK;
-    job->each(index, tags, good ? NULL : l3a_reader_error_text(job->reader), good ? NULL : l3a_reader_error_hint(job->reader),
-              job->user);
+    job->stopped = !job->each(index, tags, good ? NULL : l3a_reader_error_text(job->reader),
+                              good ? NULL : l3a_reader_error_hint(job->reader), job->user);
     job->bad += !good;
     progress_show("pictures", index + 1, job->count);
-    return 0;
+    return job->stopped;
 }
 
 int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
@@ -121,7 +122,9 @@ int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const ch
     }
     progress_show("pictures", 0, count);
     status = l3a_reader_tag_files(job.reader, paths, count, take_tags, &job);
-    const int code = explain_error(arguments, status, l3a_reader_error_text(job.reader), l3a_reader_error_hint(job.reader));
+    const int code = job.stopped
+                         ? EXIT_FAILED
+                         : explain_error(arguments, status, l3a_reader_error_text(job.reader), l3a_reader_error_hint(job.reader));
     l3a_reader_free(job.reader);
     return code == EXIT_DONE && job.bad ? EXIT_USAGE : code;
 }

@@ -15,9 +15,9 @@ static bool divides_work(const struct command *command) {
     return divides;
 }
 
-/* Processes that extract shards have nothing to do with each other. */
+/* Processes that take shards have nothing to do with each other. */
 static bool works_alone(const struct command *command) {
-    return strcmp(command->name, "extract") == 0;
+    return strcmp(command->name, "extract") == 0 || strcmp(command->name, "tag") == 0;
 }
 
 static void become_silent(struct together *together) {

@@ -63,6 +63,37 @@ check 'a lost model' slurm 3 job.conf
 check 'the join' bash "$cluster/join.sh" job.conf
 files 'a job' >after
 check 'and it is whole again' cmp before after
+# files that are there, but are not what they should be
+change() { /usr/bin/python3 -c "
+import sys
+data = bytearray(open(sys.argv[1], 'rb').read()); data[int(sys.argv[2])] ^= 1; open(sys.argv[1], 'wb').write(data)" "$@"; }
+shard='a job/shards/000006.safetensors'
+change "$shard" -4000
+expect 0 '000006.safetensors is damaged, and is made again' slurm 6 job.conf
+truncate -s 900 "$shard"
+expect 0 '000006.safetensors is damaged, and is made again' slurm 6 job.conf
+: >"$shard"
+expect 0 '000006.safetensors is damaged, and is made again' slurm 6 job.conf
+change 'a job/models/000003.safetensors' -100
+expect 0 'models/000003.safetensors is damaged, and is made again' slurm 3 job.conf
+files 'a job' >after
+check 'damaged files are made again' cmp before after
+cp "$shard" kept
+cp 'a job/shards/000005.safetensors' "$shard"
+expect 2 'is not shard 6/7 of this job' slurm 6 job.conf
+check 'another shard is not touched' cmp 'a job/shards/000005.safetensors' "$shard"
+cp kept "$shard"
+for other in 's/^shards=.*/shards=8/' 's/^extract_options=.*/extract_options=(--float16)/' 's/list:list.csv/list:relabelled.csv/'; do
+    sed 's/60.png,disc;stripes/60.png,stripes/' list.csv >relabelled.csv
+    sed "$other" job.conf >other.conf
+    expect 2 "use another 'work' folder" slurm 6 other.conf
+done
+files 'a job' >after
+check 'nor those of another job' cmp before after
+sed 's/list:list.csv/list:nowhere.csv/' job.conf >other.conf
+expect 2 'nowhere.csv' slurm 6 other.conf
+check 'data that is missing is no other job' test "$(grep -c 'of this job' stderr)" -eq 0
+
 cp 'a job/models/000003.safetensors' 'a job/models/copy.safetensors'
 expect 2 'would count them twice' bash "$cluster/join.sh" job.conf
 

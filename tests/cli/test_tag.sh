@@ -100,6 +100,69 @@ check 'a missing file has a line' grep -Eq '^nowhere.jpg +cannot be read: No suc
 mkdir empty
 expect 2 'no pictures in empty' tag empty
 
+# JSON lines, and the long form
+expect 0 '' tag mixed --format jsonl
+holds_lines() {
+    /usr/bin/python3 -c "import json
+data = [json.loads(line) for line in open('$work/stdout', newline='').read().split('\n')[:-1]]
+$2" >said 2>&1 && pass || fail "$1" said "$work/stdout"
+}
+holds_lines 'a line is what JSON has' "assert data == json.load(open('json'))"
+expect 0 '' tag mixed -o tags.jsonl
+check 'JSON lines by their name' cmp stdout /dev/null
+expect 0 '' cat tags.jsonl
+holds_lines 'as on the standard output' "assert data == json.load(open('json'))"
+expect 0 '' tag mixed --threshold -100 --json
+cp stdout every
+expect 0 '' tag mixed --long
+holds 'a line for each tag of each picture' "
+wide, given = json.load(open('every')), {(row['path'], tag['tag']) for row in json.load(open('json')) for tag in row['tags']}
+assert data[0] == ['path', 'tag', 'score', 'given', 'error'], data[0]
+assert data[1:] == [[row['path'], tag['tag'], f\"{tag['score']:.4f}\", str(int((row['path'], tag['tag']) in given)), ''] for row in wide for tag in row['tags']]
+assert 0 < len(given) < len(data) - 1"
+cp stdout long
+for options in '--long --csv' '--long --format csv' '--long --fields path,tag,score,given,error'; do
+    expect 0 '' tag mixed $options
+    check "the same with $options" cmp stdout long
+done
+expect 0 '' tag mixed --long -o long.csv
+check 'to a file' cmp long.csv long
+expect 0 '' tag mixed --long --given --top 1 --json
+holds 'only the tags that are given, as JSON' "
+assert data == [{'path': row['path'], 'tag': row['tags'][0]['tag'], 'score': row['tags'][0]['score'], 'given': True} for row in json.load(open('every'))], data"
+expect 0 '' tag mixed --long --threshold 0.5 --format jsonl --fields rank,threshold,given,tag,path
+holds_lines 'fields in the order that was asked for' "
+assert [list(row) for row in data] == [['rank', 'threshold', 'given', 'tag', 'path']] * 10
+assert all(row['threshold'] == 0.5 and row['given'] == (tag['score'] > 0.5) and row['rank'] == i % 2 + 1 and row['tag'] == tag['tag']
+           for i, (row, tag) in enumerate(zip(data, (tag for row in json.load(open('every')) for tag in row['tags']))))"
+expect 0 '' tag mixed --long --views 5 --fields tag,left,top,right,bottom
+holds 'where a tag was found' "assert all(0 <= float(row[1]) < float(row[3]) <= 1 and 0 <= float(row[2]) < float(row[4]) <= 1 for row in data[1:]) and len(data) == 11"
+expect 0 '' tag mixed --long --sort uncertain --json
+holds 'sorted' "
+assert len(data) == 10 and all(data[i]['path'] == data[i + 1]['path'] for i in range(0, 10, 2))"
+expect 0 '' tag mixed --long --given --threshold 100 --sort name --json
+holds 'no tag is given' "assert data == []"
+for order in given name; do
+    expect 2 '2 of 7 pictures' tag broken --long --sort $order
+    holds 'errors have a line, in CSV' "
+bad = [row for row in data[1:] if row[4]]
+assert [row[:4] for row in sorted(bad)] == [['broken/cut.jpg', '', '', ''], ['broken/text.jpg', '', '', '']] and len(data) == 13 and 'JPEG' in sorted(bad)[0][4], bad"
+done
+expect 2 '2 of 7 pictures' tag broken --long --given --format jsonl
+holds_lines 'errors have a line, as JSON' "
+bad = [row for row in data if 'error' in row]
+assert sorted(row['path'] for row in bad) == ['broken/cut.jpg', 'broken/text.jpg'] and all(list(row) == ['path', 'error'] for row in bad), bad"
+mkdir odd && cp mixed/z.jpg odd/=1+1.jpg && (cd odd && "$l3a" tag ../model =1+1.jpg --backbone "$demo" --long >../stdout)
+holds 'a name that a spreadsheet would take for a formula' "assert [row[0] for row in data[1:]] == ['./=1+1.jpg'] * 2, data"
+expect 2 "--fields: there is no field 'scor'" tag mixed --long --fields path,scor
+check 'the closest name' grep -q "did you mean 'score'" stderr
+check 'and all of them' grep -q 'the fields are path, tag, score, given, threshold, rank, left, top, right, bottom and error' stderr
+expect 2 "--fields: 'tag' is listed twice" tag mixed --long --fields tag,path,tag
+expect 2 'name at least one field' tag mixed --long --fields ,
+expect 2 '--fields has no effect without --long' tag mixed --fields tag
+expect 2 '--given has no effect without --long' tag mixed --given
+expect 2 'use it with --format csv, json or jsonl' tag mixed --long --format table
+
 # Output files
 expect 0 '' tag mixed -o tags.csv
 check 'CSV by its name' cmp tags.csv csv

@@ -102,6 +102,7 @@ class Objects:
         self.make("backbone", library.l3a_backbone_open, self.context, str(SOURCE / "models/demo_backbone.safetensors").encode(), None)
         self.make("loader", library.l3a_loader_create, self.context, None, 0, None)
         self.make("pictures", library.l3a_pictures_find, self.context, None, 0)
+        self.make("output", library.l3a_output_open, self.context, os.path.join(folder, "written").encode())
         self.make("lock", library.l3a_lock_take, self.context, os.path.join(folder, "locked").encode(), 0)
         subprocess.run([BUILD / "l3a", "run", "--train", table, "--test", table, "--protocol", "B0-C1", "--dim", "4", "--quiet", "-o",
                         f"{folder}/run"], check=True, stdout=subprocess.DEVNULL)

@@ -365,6 +365,34 @@ static void test_unwritten_output(void **state) {
     assert_int_equal(count_files(), 1);
 }
 
+/* The public output: pieces in order, in one step; the lock is held from the beginning. */
+static void test_output_in_pieces(void **state) {
+    (void)state;
+    l3a_output *output = NULL;
+    l3a_context *second = make_context(1);
+    put("file", "old");
+    assert_int_equal(l3a_output_open(context, in("nowhere/file"), &output), L3A_ERROR_NOT_FOUND);
+    assert_null(output);
+    assert_ok(context, l3a_output_open(context, in("file"), &output));
+    assert_ok(context, l3a_output_write(output, "one ", 4));
+    assert_ok(context, l3a_output_write(output, NULL, 0));
+    assert_ok(context, l3a_output_write(output, "two", 3));
+    holds("file", "old");
+    assert_int_equal(l3a_file_write(second, in("file"), "other", 5), L3A_ERROR_STATE);
+    assert_ok(context, l3a_output_commit(output));
+    holds("file", "one two");
+    assert_int_equal(l3a_output_write(output, "more", 4), L3A_ERROR_STATE);
+    assert_int_equal(l3a_output_commit(output), L3A_ERROR_STATE);
+    l3a_output_free(output);
+    assert_ok(context, l3a_output_open(context, in("file"), &output));
+    assert_ok(context, l3a_output_write(output, "three", 5));
+    l3a_output_free(output);
+    l3a_output_free(NULL);
+    holds("file", "one two");
+    assert_int_equal(count_files(), 1);
+    l3a_context_free(second);
+}
+
 /* ---- Locks ---- */
 
 /* Another process that holds the lock until it is killed, or told to end through the pipe. */
@@ -668,6 +696,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_stale_temporaries_that_stay, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_long_names, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_unwritten_output, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_output_in_pieces, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_lock_of_another_process, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_lock_that_was_passed_on, prepare, close_fixture),
         cmocka_unit_test_setup_teardown(test_lock_of_a_killed_process, prepare, close_fixture),

@@ -169,6 +169,18 @@ static void write_text(l3a_context *context, const char *path, uint64_t seed) {
     assert_ok(context, l3a_file_write(context, path, text, sizeof text - seed));
 }
 
+static void write_pieces(l3a_context *context, const char *path, uint64_t seed) {
+    l3a_output *output = NULL;
+    assert_ok(context, l3a_output_open(context, path, &output));
+    for (uint64_t i = 0; i < 40 + seed; i++) {
+        char piece[64];
+        assert_ok(context,
+                  l3a_output_write(output, piece, (size_t)snprintf(piece, sizeof piece, "%" PRIu64 " of %" PRIu64 "\n", i, seed)));
+    }
+    assert_ok(context, l3a_output_commit(output));
+    l3a_output_free(output);
+}
+
 static void write_table(l3a_context *context, const char *path, uint64_t seed) {
     l3a_features *table = small_table(context, seed);
     assert_ok(context, l3a_features_save(table, NULL, path));
@@ -200,11 +212,8 @@ static void write_sidecar(l3a_context *context, const char *path, uint64_t seed)
 static const struct writer {
     const char *name, *file;
     void (*write)(l3a_context *context, const char *path, uint64_t seed);
-} writers[] = {{"a text", "out", write_text},
-               {"a feature file", "out", write_table},
-               {"a model", "out", write_model},
-               {"a packed model", "out", write_packed},
-               {"a sidecar", "out.xmp", write_sidecar}};
+} writers[] = {{"a text", "out", write_text},   {"a text in pieces", "out", write_pieces}, {"a feature file", "out", write_table},
+               {"a model", "out", write_model}, {"a packed model", "out", write_packed},   {"a sidecar", "out.xmp", write_sidecar}};
 
 static struct {
     const struct writer *writer;
