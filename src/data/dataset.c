@@ -120,19 +120,6 @@ size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
     return dataset ? dataset->disagreements : 0;
 }
 
-bool stays_below(const char *file) {
-    if (!file[0] || file[0] == '/') {
-        return false;
-    }
-    for (const char *part = file; part; part = strchr(part, '/')) {
-        part += *part == '/';
-        if (strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/')) {
-            return false;
-        }
-    }
-    return true;
-}
-
 l3a_status add_distinct(l3a_context *context, char **texts, size_t count, text_list *distinct) {
     l3a_status status = L3A_OK;
     if (count) {

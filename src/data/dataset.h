@@ -39,7 +39,5 @@ l3a_status dataset_make_labels(struct l3a_dataset *dataset, const char *place);
 l3a_status check_split(l3a_context *context, const char *place, const char *split, const text_list *splits);
 /* "it holds a, b, c …": the content of a folder, for messages. */
 void describe_folder(l3a_context *context, const char *path, char *text, size_t capacity);
-/* True if a path stays below its folder: not absolute, and without "..". */
-bool stays_below(const char *file);
 
 #endif
