@@ -1,4 +1,4 @@
-/* l3a tag: the tags of pictures and of folders full of them, as text or as XMP files beside the pictures. */
+/* l3a tag: the tags of pictures, and of folders and tar files full of them, as text or as XMP files beside the pictures. */
 #include "rows.h"
 
 #include <math.h>
@@ -341,18 +341,13 @@ static void print_summary(const struct tag_run *run, size_t count) {
 
 static int tag_found(struct tag_run *run, l3a_tagger *tagger) {
     const size_t count = l3a_pictures_count(run->pictures), skipped = skipped_count(run->pictures);
-    const char **paths = calloc(count + 1, sizeof *paths);
     run->rows = run->order == GIVEN ? NULL : calloc(count + skipped + 1, sizeof *run->rows);
-    if (!paths || (run->order != GIVEN && !run->rows)) {
-        free(paths);
+    if (run->order != GIVEN && !run->rows) {
         return complain(run->arguments, "out of memory");
-    }
-    for (size_t i = 0; i < count; i++) {
-        paths[i] = l3a_pictures_path(run->pictures, i);
     }
     measure_paths(run);
     begin(run);
-    int code = tag_pictures(run->arguments, tagger, paths, count, take_picture, run);
+    int code = tag_found_pictures(run->arguments, tagger, run->pictures, 0, count, take_picture, run);
     for (size_t i = 0; i < skipped && code != EXIT_INTERRUPTED; i++) {
         add_row(run, l3a_pictures_skipped(run->pictures, i), NULL, l3a_pictures_reason(run->pictures, i));
     }
@@ -363,7 +358,6 @@ static int tag_found(struct tag_run *run, l3a_tagger *tagger) {
         free(run->rows[i].text);
     }
     free(run->rows);
-    free(paths);
     if (code == EXIT_INTERRUPTED) {
         return code;
     }
@@ -404,6 +398,19 @@ static bool find_pictures(const struct arguments *arguments, l3a_pictures **pict
         *code = complain(arguments, "there are no pictures in %s", list.count == 1 ? arguments->positionals[1] : "these folders");
     }
     return *code == EXIT_DONE;
+}
+
+/* There is no place beside a picture in a tar file. */
+static bool sidecars_fit(const struct tag_run *run, const l3a_pictures *pictures) {
+    for (size_t i = 0; run->xmp && i < l3a_pictures_count(pictures); i++) {
+        const char *archive = l3a_pictures_archive(pictures, i);
+        if (archive) {
+            complain(run->arguments, "XMP files cannot be written beside pictures in a tar file: %s", archive);
+            print_hint("write the tags to a file with -o tags.csv, or unpack the archive");
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool ends_with(const char *text, const char *ending) {
@@ -462,7 +469,7 @@ int tag_command(struct arguments *arguments) {
     size_t views = 0;
     int code = EXIT_USAGE;
     if (read_arguments(arguments, &run, &picture) && views_argument(arguments, &views) &&
-        find_pictures(arguments, &pictures, &code)) {
+        find_pictures(arguments, &pictures, &code) && (code = EXIT_USAGE, sidecars_fit(&run, pictures))) {
         const l3a_tagger_options options = {.size = sizeof options,
                                             .backbone = argument(arguments, "backbone"),
                                             .picture_options = argument(arguments, "orient") ? &picture : NULL,

@@ -2,6 +2,7 @@
  * is not a plain file with a plain name. tests/oracle/test_tar.py compares with Python's tarfile. */
 #include "support.h"
 
+#include "archive.h"
 #include "fixture.h"
 #include "format/tar.h"
 #include "memory_file.h"
@@ -10,61 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512, ROOM = 256 << 10 };
-
-static unsigned char archive[ROOM];
-static size_t length;
-
 static int set_up(void **state) {
-    memset(archive, 0, sizeof archive);
-    length = 0;
+    archive_begin();
     return open_fixture(state);
 }
 
 static int tear_down(void **state) {
     release_file();
     return close_fixture(state);
-}
-
-/* Makes the checksum of the header at this byte right. */
-static void seal(size_t at) {
-    unsigned sum = 0;
-    memset(archive + at + 148, ' ', 8);
-    for (size_t i = 0; i < BLOCK; i++) {
-        sum += archive[at + i];
-    }
-    snprintf((char *)archive + at + 148, 8, "%06o", sum);
-}
-
-/* Adds a header of the POSIX form, and returns where it is. */
-static size_t add_head(char type, const char *name, const char *size) {
-    const size_t at = length;
-    memcpy(archive + at, name, strnlen(name, 100));
-    snprintf((char *)archive + at + 100, 8, "%07o", 0644);
-    memcpy(archive + at + 124, size, strnlen(size, 12));
-    archive[at + 156] = (unsigned char)type;
-    memcpy(archive + at + 257, "ustar\00000", 8);
-    seal(at);
-    length += BLOCK;
-    return at;
-}
-
-static void add_bytes(const void *bytes, size_t count) {
-    memcpy(archive + length, bytes, count);
-    length += (count + BLOCK - 1) / BLOCK * BLOCK;
-    assert_true(length + 2 * BLOCK < ROOM);
-}
-
-static size_t add(char type, const char *name, const char *text) {
-    char size[24];
-    snprintf(size, sizeof size, "%011zo", strlen(text));
-    const size_t at = add_head(type, name, size);
-    add_bytes(text, strlen(text));
-    return at;
-}
-
-static void end(void) {
-    length += 2 * BLOCK;
 }
 
 /* Reads the whole archive. `found` gets "NAME@OFFSET+SIZE" of each member. */
@@ -75,7 +29,7 @@ static l3a_status read_all(char found[2048]) {
     struct tar_member member;
     bool more = true;
     found[0] = '\0';
-    hold_file(context, archive, length);
+    hold_file(context, archive, archive_length);
     assert_ok(context, input_open(context, "pictures.tar", &input));
     status = tar_open(&input, &tar);
     while (status == L3A_OK && (status = tar_next(&tar, &member, &more)) == L3A_OK && more) {
@@ -102,13 +56,13 @@ static void assert_found(const char *expected) {
 
 static void members_in_order(void **state) {
     (void)state;
-    add('5', "some/", "");
-    add('0', "some/b.jpg", "picture");
-    add('\0', "a.txt", "");
-    add('7', "c", "contiguous");
-    add('g', "pax_global_header", "19 comment=abcdefg\n");
-    add('0', "./d", "one");
-    end();
+    archive_add('5', "some/", "");
+    archive_add('0', "some/b.jpg", "picture");
+    archive_add('\0', "a.txt", "");
+    archive_add('7', "c", "contiguous");
+    archive_add('g', "pax_global_header", "19 comment=abcdefg\n");
+    archive_add('0', "./d", "one");
+    archive_end();
     assert_found("some/b.jpg@1024+7|a.txt@2048+0|c@2560+10|d@4608+3");
 }
 
@@ -117,10 +71,10 @@ static void contents_are_read(void **state) {
     char text[16] = "", large[9000];
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
-    add('0', "a", "first");
-    add('0', "b", large);
-    end();
-    hold_file(context, archive, length);
+    archive_add('0', "a", "first");
+    archive_add('0', "b", large);
+    archive_end();
+    hold_file(context, archive, archive_length);
     input_file input;
     struct tar tar;
     struct tar_member member;
@@ -148,11 +102,11 @@ static void contents_are_skipped(void **state) {
     for (int i = 0; i < 20; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        add('0', name, text);
+        archive_add('0', name, text);
     }
-    end();
+    archive_end();
     assert_ok(context, read_all(found));
-    assert_true(memory_file.read < length / 2);
+    assert_true(memory_file.read < archive_length / 2);
 }
 
 static void long_names(void **state) {
@@ -160,16 +114,16 @@ static void long_names(void **state) {
     char name[301], prefixed[300], expected[1200], record[400];
     memset(name, 'n', 300);
     name[300] = '\0';
-    add('L', "././@LongLink", name); /* without the zero byte, which some programs leave out */
-    add('0', "short", "1");
+    archive_add('L', "././@LongLink", name); /* without the zero byte, which some programs leave out */
+    archive_add('0', "short", "1");
     snprintf(record, sizeof record, "%d path=%.*s\n11 size=12\n", 3 + 1 + 5 + 200 + 1, 200, name);
-    add('x', "PaxHeader", record);
-    add_head('0', "short", "00000000000");
-    add_bytes("twelve bytes", 12);
-    const size_t at = add('0', "file", "2");
+    archive_add('x', "PaxHeader", record);
+    archive_head('0', "short", "00000000000");
+    archive_bytes("twelve bytes", 12);
+    const size_t at = archive_add('0', "file", "2");
     memset(archive + at + 345, 'p', 155);
-    seal(at);
-    end();
+    archive_seal(at);
+    archive_end();
     memset(prefixed, 'p', 155);
     strcpy(prefixed + 155, "/file");
     snprintf(expected, sizeof expected, "%s@1536+1|%.*s@3584+12|%s@4608+1", name, 200, name, prefixed);
@@ -182,11 +136,11 @@ static void other_headers(void **state) {
     char name[101], expected[200];
     memset(name, 'n', 100);
     name[100] = '\0';
-    size_t at = add('0', name, "1");
+    size_t at = archive_add('0', name, "1");
     memcpy(archive + at + 257, "ustar  \0", 8);
     memcpy(archive + at + 345, "13745670000", 11);
-    seal(at);
-    at = add('\0', "seven", "22");
+    archive_seal(at);
+    at = archive_add('\0', "seven", "22");
     memset(archive + at + 257, 0, 255);
     memcpy(archive + at + 124, "         2 \0", 12);
     archive[at + 110] = 0xE9; /* a byte above 127, which old programs subtracted */
@@ -196,10 +150,10 @@ static void other_headers(void **state) {
         sum += (unsigned)(int)(signed char)archive[at + i];
     }
     snprintf((char *)archive + at + 148, 8, "%06o", sum);
-    at = add("0"[0], "binary", "333");
+    at = archive_add("0"[0], "binary", "333");
     memcpy(archive + at + 124, "\x80\0\0\0\0\0\0\0\0\0\0\3", 12);
-    seal(at);
-    end();
+    archive_seal(at);
+    archive_end();
     snprintf(expected, sizeof expected, "%s@512+1|seven@1536+2|binary@2560+3", name);
     assert_found(expected);
 }
@@ -212,15 +166,15 @@ static void what_is_no_archive(void **state) {
         {"\x1F\x8B\x08", "gzip"}, {"\x28\xB5\x2F\xFD", "zstd"}, {"\xFD\x37zXZ", "xz"}, {"BZh9", "bzip2"}, {"PK\3\4", "zip"}};
     for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
         memcpy(archive, packed[i].start, strlen(packed[i].start));
-        length = i % 2 ? 5000 : 40; /* a small one, too */
+        archive_length = i % 2 ? 5000 : 40; /* a small one, too */
         assert_refused(L3A_ERROR_FORMAT, packed[i].name);
         assert_refused(L3A_ERROR_FORMAT, "unpack the compression");
     }
     memcpy(archive, "hello", 5);
     assert_refused(L3A_ERROR_FORMAT, "is not a tar file");
-    length = 0;
+    archive_length = 0;
     assert_refused(L3A_ERROR_TRUNCATED, "the file is empty");
-    length = 1024; /* tar -cf empty.tar -T /dev/null */
+    archive_length = 1024; /* tar -cf empty.tar -T /dev/null */
     memset(archive, 0, sizeof archive);
     assert_found("");
 }
@@ -234,11 +188,10 @@ static void types_that_are_refused(void **state) {
                  {'6', "a pipe"}, {'S', "a sparse file"},   {'M', "another archive"}, {'V', "unknown type, 86"}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         char expected[80];
-        memset(archive, 0, sizeof archive);
-        length = 0;
-        add('0', "good", "1");
-        add(types[i].type, "odd", "");
-        end();
+        archive_begin();
+        archive_add('0', "good", "1");
+        archive_add(types[i].type, "odd", "");
+        archive_end();
         snprintf(expected, sizeof expected, "pictures.tar: byte 1024: 'odd' is %s", types[i].type == 'V' ? "of an " : "");
         assert_refused(L3A_ERROR_FORMAT, expected);
         assert_refused(L3A_ERROR_FORMAT, types[i].what);
@@ -248,9 +201,9 @@ static void types_that_are_refused(void **state) {
 /* A long target of a link has a header of its own; the link is what is refused. */
 static void long_links_are_refused(void **state) {
     (void)state;
-    add('K', "././@LongLink", "far/away");
-    add('2', "odd", "");
-    end();
+    archive_add('K', "././@LongLink", "far/away");
+    archive_add('2', "odd", "");
+    archive_end();
     assert_refused(L3A_ERROR_FORMAT, "byte 1024: 'odd' is a symbolic link");
 }
 
@@ -271,10 +224,9 @@ static void names_that_are_refused(void **state) {
                  {"..", "'..'"},
                  {"a/..", "'..'"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        memset(archive, 0, sizeof archive);
-        length = 0;
-        add('0', names[i].name, "1");
-        end();
+        archive_begin();
+        archive_add('0', names[i].name, "1");
+        archive_end();
         if (names[i].what) {
             assert_refused(L3A_ERROR_FORMAT, names[i].what);
             assert_refused(L3A_ERROR_FORMAT, "pictures.tar: byte 0: the name '");
@@ -282,19 +234,18 @@ static void names_that_are_refused(void **state) {
             assert_found("etc@512+1");
         }
     }
-    memset(archive, 0, sizeof archive);
-    length = 0;
-    add('5', "../", "");
-    end();
+    archive_begin();
+    archive_add('5', "../", "");
+    archive_end();
     assert_refused(L3A_ERROR_FORMAT, "'..'");
 }
 
 static void double_names_are_refused(void **state) {
     (void)state;
-    add('0', "a.jpg", "1");
-    add('0', "b.jpg", "1");
-    add('0', "./a.jpg", "2");
-    end();
+    archive_add('0', "a.jpg", "1");
+    archive_add('0', "b.jpg", "1");
+    archive_add('0', "./a.jpg", "2");
+    archive_end();
     assert_refused(L3A_ERROR_FORMAT, "byte 2048: 'a.jpg' is in the archive a second time; the first one is at byte 0");
 }
 
@@ -302,45 +253,45 @@ static void double_names_are_refused(void **state) {
 static void truncation_is_noticed(void **state) {
     (void)state;
     char found[2048];
-    add('0', "a.jpg", "some bytes");
-    add('x', "PaxHeader", "14 path=b.jpg\n");
-    add('0', "other", "1");
-    const size_t whole = length;
-    for (length = whole + BLOCK - 1; length; length--) {
+    archive_add('0', "a.jpg", "some bytes");
+    archive_add('x', "PaxHeader", "14 path=b.jpg\n");
+    archive_add('0', "other", "1");
+    const size_t whole = archive_length;
+    for (archive_length = whole + BLOCK - 1; archive_length; archive_length--) {
         assert_int_not_equal(read_all(found), L3A_OK);
     }
-    length = whole + BLOCK;
+    archive_length = whole + BLOCK;
     assert_found("a.jpg@512+10|b.jpg@2560+1");
-    length = 517;
+    archive_length = 517;
     assert_refused(L3A_ERROR_TRUNCATED, "byte 0: 'a.jpg' should have 10 bytes, but only 5 follow");
-    length = whole;
+    archive_length = whole;
     assert_refused(L3A_ERROR_TRUNCATED, "ends at byte 3072, after 'b.jpg' without the mark");
 }
 
 static void sizes_beyond_the_file(void **state) {
     (void)state;
-    size_t at = add_head('0', "a.jpg", "77777777777");
-    end();
+    size_t at = archive_head('0', "a.jpg", "77777777777");
+    archive_end();
     assert_refused(L3A_ERROR_TRUNCATED, "'a.jpg' should have 8589934591 bytes, but only 1024 follow");
     memset(archive + at + 124, 0xFF, 12); /* a negative number */
-    seal(at);
+    archive_seal(at);
     assert_refused(L3A_ERROR_FORMAT, "the size of 'a.jpg' is not a number");
     memcpy(archive + at + 124, "\x80\0\0\0\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 12);
-    seal(at);
+    archive_seal(at);
     assert_refused(L3A_ERROR_TRUNCATED, "should have 18446744073709551615 bytes");
     memcpy(archive + at + 124, "\x80\0\0\1\0\0\0\0\0\0\0\0", 12);
-    seal(at);
+    archive_seal(at);
     assert_refused(L3A_ERROR_FORMAT, "is not a number");
     memcpy(archive + at + 124, "12x         ", 12);
-    seal(at);
+    archive_seal(at);
     assert_refused(L3A_ERROR_FORMAT, "is not a number");
 }
 
 static void damage_is_noticed(void **state) {
     (void)state;
-    add('0', "a.jpg", "1");
-    const size_t at = add('0', "b.jpg", "1");
-    end();
+    archive_add('0', "a.jpg", "1");
+    const size_t at = archive_add('0', "b.jpg", "1");
+    archive_end();
     archive[at] ^= 1;
     assert_refused(L3A_ERROR_CHECKSUM,
                    "byte 1024: the header of a member should be here, after 'a.jpg', but its checksum is wrong");
@@ -349,18 +300,16 @@ static void damage_is_noticed(void **state) {
 /* The limits hold before anything is allocated. */
 static void large_headers_are_refused(void **state) {
     (void)state;
-    add_head('x', "PaxHeader", "00004000001");
-    end();
+    archive_head('x', "PaxHeader", "00004000001");
+    archive_end();
     assert_refused(L3A_ERROR_FORMAT, "a header of type 'x' has 1048577 bytes; at most 1048576 are read");
-    length = 0;
-    memset(archive, 0, sizeof archive);
-    add_head('L', "././@LongLink", "00000010002");
-    end();
+    archive_begin();
+    archive_head('L', "././@LongLink", "00000010002");
+    archive_end();
     assert_refused(L3A_ERROR_FORMAT, "a header of type 'L' has 4098 bytes; at most 4097 are read");
-    length = 0;
-    memset(archive, 0, sizeof archive);
-    add_head('x', "PaxHeader", "00004000000");
-    end();
+    archive_begin();
+    archive_head('x', "PaxHeader", "00004000000");
+    archive_end();
     assert_refused(L3A_ERROR_TRUNCATED, "an extended header' should have 1048576 bytes, but only 1024 follow");
 }
 
@@ -389,11 +338,10 @@ static void wrong_records_are_refused(void **state) {
                    {'x', "8 path=\n", NULL}};
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
         char found[2048];
-        memset(archive, 0, sizeof archive);
-        length = 0;
-        add(records[i].type, "PaxHeader", records[i].records);
-        add('0', "a", "1");
-        end();
+        archive_begin();
+        archive_add(records[i].type, "PaxHeader", records[i].records);
+        archive_add('0', "a", "1");
+        archive_end();
         if (records[i].what) {
             assert_refused(L3A_ERROR_FORMAT, records[i].what);
         } else {
@@ -401,19 +349,18 @@ static void wrong_records_are_refused(void **state) {
             assert_string_equal(found, strstr(records[i].records, "path=b") ? "b@1536+1" : "a@1536+1");
         }
     }
-    memset(archive, 0, sizeof archive);
-    length = 0;
-    add('x', "PaxHeader", "9 path=b\n");
-    end();
+    archive_begin();
+    archive_add('x', "PaxHeader", "9 path=b\n");
+    archive_end();
     assert_refused(L3A_ERROR_TRUNCATED, "the archive ends after an extended header");
 }
 
 static void joined_archives_are_refused(void **state) {
     (void)state;
-    add('0', "a", "1");
-    end();
-    add('0', "b", "1");
-    end();
+    archive_add('0', "a", "1");
+    archive_end();
+    archive_add('0', "b", "1");
+    archive_end();
     assert_refused(L3A_ERROR_FORMAT, "byte 2048: the archive ends at byte 1024, but there is more");
 }
 
