@@ -26,6 +26,24 @@ static const char damaged[] = "the archive is damaged or incomplete: copy, downl
 /* The start of messages: the archive's path, and the byte. */
 #define PLACE "%s: byte %" PRIu64 ": "
 
+/* A name as messages show it: not longer than a line or two, and always UTF-8. */
+struct shown {
+    char text[280];
+};
+
+static const char *show(const char *name, struct shown *shown) {
+    size_t length = 0;
+    uint32_t code;
+    while (*name && length < 250) {
+        const size_t bytes = utf8_decode(name, &code);
+        memcpy(shown->text + length, bytes ? name : "?", bytes ? bytes : 1);
+        length += bytes ? bytes : 1;
+        name += bytes ? bytes : 1;
+    }
+    snprintf(shown->text + length, sizeof shown->text - length, "%s", *name ? "…" : "");
+    return shown->text;
+}
+
 /* ---- Bytes ---- */
 
 /* Reads bytes that are in the file. */
@@ -63,7 +81,7 @@ static bool is_zero(const char *bytes, size_t count) {
 
 /* ---- Headers ---- */
 
-/* Octal digits between blanks; or a binary number, the highest byte first, if the first bit is set. */
+/* Octal digits between blanks or zero bytes; or a binary number, the highest byte first, if the first bit is set. */
 static bool parse_size(const char field[12], uint64_t *size) {
     const unsigned char *bytes = (const unsigned char *)field;
     uint64_t value = 0;
@@ -84,8 +102,11 @@ static bool parse_size(const char field[12], uint64_t *size) {
     while (i < 12 && field[i] >= '0' && field[i] <= '7') {
         value = value << 3 | (uint64_t)(field[i++] - '0');
     }
+    while (i < 12 && (field[i] == ' ' || field[i] == '\0')) {
+        i++;
+    }
     *size = value;
-    return i == 12 || field[i] == ' ' || field[i] == '\0';
+    return i == 12;
 }
 
 /* Old programs summed signed bytes. */
@@ -121,10 +142,20 @@ static const char *last_name(const struct tar *tar) {
     return tar->names.count ? text_pool_at(&tar->names, tar->names.count - 1) : NULL;
 }
 
+/* ", after 'NAME'", or "" at the first member. */
+static const char *show_last(const struct tar *tar, struct shown *shown) {
+    struct shown name;
+    const char *last = last_name(tar);
+    snprintf(shown->text, sizeof shown->text, "%s%.256s%s", last ? ", after '" : "", last ? show(last, &name) : "",
+             last ? "'" : "");
+    return shown->text;
+}
+
 /* What comes where a header should be, but is none. */
 static l3a_status refuse_block(const struct tar *tar, const struct tar_head *head) {
     const input_file *input = tar->input;
-    const char *before = last_name(tar), *packed = tar->at == 0 ? compression_of(head->name) : NULL;
+    struct shown shown;
+    const char *packed = tar->at == 0 ? compression_of(head->name) : NULL;
     if (packed) {
         return fail(input->context, L3A_ERROR_FORMAT,
                     "unpack the compression and give the tar file, for example after gunzip, zstd -d, unxz or bunzip2",
@@ -136,15 +167,15 @@ static l3a_status refuse_block(const struct tar *tar, const struct tar_head *hea
                     "%s: is not a tar file: its first %d bytes are not a header", input->path, TAR_BLOCK);
     }
     return fail(input->context, L3A_ERROR_CHECKSUM, damaged,
-                PLACE "the header of a member should be here%s%s%s, but its checksum is wrong", input->path, tar->at,
-                before ? ", after '" : "", before ? before : "", before ? "'" : "");
+                PLACE "the header of a member should be here%s, but its checksum is wrong", input->path, tar->at,
+                show_last(tar, &shown));
 }
 
 /* Reads the header at tar->at. *end: the archive ends here. */
 static l3a_status read_head(struct tar *tar, struct tar_head *head, bool *end) {
     l3a_status status = L3A_OK;
     const input_file *input = tar->input;
-    const char *before = last_name(tar);
+    struct shown shown;
     FAIL_IF(!input->size, input->context, L3A_ERROR_TRUNCATED, damaged, "%s: the file is empty", input->path);
     if (tar->at == 0 && input->size < TAR_BLOCK) {
         memset(head, 0, sizeof *head);
@@ -153,8 +184,8 @@ static l3a_status read_head(struct tar *tar, struct tar_head *head, bool *end) {
         goto done;
     }
     FAIL_IF(tar->at > input->size || input->size - tar->at < TAR_BLOCK, input->context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: ends at byte %" PRIu64 "%s%s%s without the mark that ends an archive, so it is incomplete", input->path,
-            input->size, before ? ", after '" : "", before ? before : "", before ? "'" : "");
+            "%s: ends at byte %" PRIu64 "%s without the mark that ends an archive, so it is incomplete", input->path, input->size,
+            show_last(tar, &shown));
     TRY(read_bytes(tar, tar->at, head, sizeof *head));
     *end = is_zero((const char *)head, sizeof *head);
     if (!*end && !has_right_sum(head)) {
@@ -167,11 +198,12 @@ done:
 /* Where the bytes of a member end, with what fills them up. Checks that they are in the file. */
 static l3a_status find_end(const struct tar *tar, const char *name, uint64_t size, uint64_t *end) {
     l3a_status status = L3A_OK;
+    struct shown shown;
     const input_file *input = tar->input;
     const uint64_t left = input->size - tar->at - TAR_BLOCK;
     FAIL_IF(size > left, input->context, L3A_ERROR_TRUNCATED, damaged,
             PLACE "'%s' should have %" PRIu64 " bytes, but only %" PRIu64 " follow before the end of the file", input->path,
-            tar->at, name, size, left);
+            tar->at, show(name, &shown), size, left);
     *end = tar->at + TAR_BLOCK + size + (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK;
 done:
     return status;
@@ -194,6 +226,7 @@ static l3a_status read_extra(struct tar *tar, const struct tar_head *head, size_
     TRY(read_bytes(tar, tar->at + TAR_BLOCK, *text, (size_t)size));
     (*text)[size] = '\0';
     *length = (size_t)size;
+    tar->announced.any = tar->announced.any || head->type != 'g';
     tar->at = end;
 done:
     return status;
@@ -248,7 +281,7 @@ static l3a_status take_record(struct tar *tar, uint64_t header, bool global, con
     }
     if (size && rest) {
         FAIL_IF(tar->announced.has_size || !integer_parse(value, rest, &tar->announced.size), input->context, L3A_ERROR_FORMAT,
-                damaged, PLACE "the size '%.*s' is %s", input->path, header, (int)(rest < 32 ? rest : 32), value,
+                damaged, PLACE "the size in an extended header is %s", input->path, header,
                 tar->announced.has_size ? "the second for the same member" : "not a number");
         tar->announced.has_size = true;
     }
@@ -294,18 +327,19 @@ static void join_name(const struct tar_head *head, char name[sizeof head->prefix
 static l3a_status check_name(const struct tar *tar, const char *name) {
     l3a_status status = L3A_OK;
     const input_file *input = tar->input;
+    struct shown shown;
     FAIL_IF(!stays_below(name), input->context, L3A_ERROR_FORMAT,
             "pack the pictures with relative names, for example: tar -C FOLDER -cf pictures.tar .", PLACE "the name '%s' is %s",
-            input->path, tar->at, name,
+            input->path, tar->at, show(name, &shown),
             !name[0]         ? "empty"
             : name[0] == '/' ? "absolute"
                              : "outside of the archive: it contains '..'");
     for (const char *at = name; *at; at++) {
         FAIL_IF((unsigned char)*at < 0x20 || *at == 0x7F, input->context, L3A_ERROR_FORMAT, "rename the file, and pack it again",
-                PLACE "the name '%s' contains a line break or another control character", input->path, tar->at, name);
+                PLACE "the name '%s' contains a line break or another control character", input->path, tar->at, show(name, &shown));
     }
     FAIL_IF(!is_utf8(name), input->context, L3A_ERROR_FORMAT, "rename the file, and pack it again",
-            PLACE "the name '%s' is not UTF-8", input->path, tar->at, name);
+            PLACE "the name '%s' is not UTF-8", input->path, tar->at, show(name, &shown));
 done:
     return status;
 }
@@ -325,17 +359,18 @@ static l3a_status check_type(const struct tar *tar, const struct tar_head *head,
         {'M', "the rest of a file from another archive", "put the parts of the archive together first"},
     };
     const input_file *input = tar->input;
+    struct shown shown;
     if (head->type == '0' || head->type == '\0' || head->type == '7') {
         return L3A_OK;
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].type == head->type) {
             return fail(input->context, L3A_ERROR_FORMAT, others[i].hint, PLACE "'%s' is %s; only files are read", input->path,
-                        tar->at, name, others[i].what);
+                        tar->at, show(name, &shown), others[i].what);
         }
     }
     return fail(input->context, L3A_ERROR_FORMAT, "pack only files and folders", PLACE "'%s' is of an unknown type, %d",
-                input->path, tar->at, name, (unsigned char)head->type);
+                input->path, tar->at, show(name, &shown), (unsigned char)head->type);
 }
 
 static l3a_status keep_name(struct tar *tar, const char *name) {
@@ -354,6 +389,7 @@ static l3a_status take_member(struct tar *tar, const struct tar_head *head, stru
     const input_file *input = tar->input;
     char own[sizeof head->prefix + sizeof head->name + 2];
     uint64_t size = 0, end = 0;
+    struct shown shown;
     join_name(head, own);
     const char *name = tar->announced.name ? tar->announced.name : own;
     while (strncmp(name, "./", 2) == 0) {
@@ -365,8 +401,10 @@ static l3a_status take_member(struct tar *tar, const struct tar_head *head, stru
         TRY(check_name(tar, name));
     }
     FAIL_IF(!parse_size(head->size, &size), input->context, L3A_ERROR_FORMAT, damaged, PLACE "the size of '%s' is not a number",
-            input->path, tar->at, name);
-    size = folder ? 0 : tar->announced.has_size ? tar->announced.size : size;
+            input->path, tar->at, show(name, &shown));
+    size = tar->announced.has_size ? tar->announced.size : size;
+    FAIL_IF(folder && size, input->context, L3A_ERROR_FORMAT, damaged, PLACE "'%s' is a folder, but has %" PRIu64 " bytes",
+            input->path, tar->at, show(name, &shown), size); /* programs differ in whether such bytes follow */
     if (!folder) {
         TRY(check_type(tar, head, name));
     }
@@ -389,7 +427,7 @@ static l3a_status check_rest(struct tar *tar) {
     const input_file *input = tar->input;
     const uint64_t first = tar->at;
     char block[TAR_BLOCK];
-    FAIL_IF(tar->announced.name || tar->announced.has_size, input->context, L3A_ERROR_TRUNCATED, damaged,
+    FAIL_IF(tar->announced.any, input->context, L3A_ERROR_TRUNCATED, damaged,
             PLACE "the archive ends after an extended header, before its member", input->path, tar->at);
     for (; tar->at - first < REST_LIMIT && input->size - tar->at >= TAR_BLOCK; tar->at += TAR_BLOCK) {
         TRY(read_bytes(tar, tar->at, block, sizeof block));
@@ -406,6 +444,7 @@ static l3a_status refuse_double_names(const struct tar *tar) {
     l3a_context *context = tar->input->context;
     text_index index = {0};
     size_t first = 0;
+    struct shown shown;
     if (tar->names.count < 2) {
         return L3A_OK;
     }
@@ -414,7 +453,7 @@ static l3a_status refuse_double_names(const struct tar *tar) {
     FAIL_IF(second < index.count, context, L3A_ERROR_FORMAT,
             "make the archive again: one to which files were added can hold several versions of a file",
             PLACE "'%s' is in the archive a second time; the first one is at byte %" PRIu64, tar->input->path, tar->headers[second],
-            text_pool_at(&tar->names, second), tar->headers[first]);
+            show(text_pool_at(&tar->names, second), &shown), tar->headers[first]);
 done:
     text_index_free(context, &index);
     return status;

@@ -15,6 +15,7 @@ struct tar_member {
 
 /* What the headers before that of a member say about it. */
 struct tar_announced {
+    bool any;   /* there was one */
     char *name; /* NULL: its own header has the name */
     uint64_t size;
     bool has_size;

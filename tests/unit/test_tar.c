@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "archive.h"
+#include "common/utf8.h"
 #include "fixture.h"
 #include "format/tar.h"
 #include "memory_file.h"
@@ -235,9 +236,33 @@ static void names_that_are_refused(void **state) {
         }
     }
     archive_begin();
+    archive_add('5', "some/", "bytes");
+    archive_end();
+    assert_refused(L3A_ERROR_FORMAT, "byte 0: 'some/' is a folder, but has 5 bytes");
+    archive_begin();
     archive_add('5', "../", "");
     archive_end();
     assert_refused(L3A_ERROR_FORMAT, "'..'");
+}
+
+/* What a message says comes after a long name, too, and all of it is UTF-8. */
+static void names_in_messages_are_short(void **state) {
+    (void)state;
+    char name[2001];
+    for (size_t i = 0; i < 2000; i += 2) {
+        memcpy(name + i, "\xC3\xA9", 2);
+    }
+    memcpy(name + 1990, "/../\xFF\xFF", 6);
+    name[1996] = '\0';
+    archive_add('L', "././@LongLink", name);
+    archive_add('0', "short", "1");
+    archive_end();
+    assert_refused(L3A_ERROR_FORMAT, "\xC3\xA9\xC3\xA9…' is outside of the archive");
+    assert_true(is_utf8(l3a_error_text(context)));
+    archive_begin();
+    archive_add('0', "caf\xE9.jpg", "1");
+    archive_end();
+    assert_refused(L3A_ERROR_FORMAT, "the name 'caf?.jpg' is not UTF-8");
 }
 
 static void double_names_are_refused(void **state) {
@@ -282,9 +307,12 @@ static void sizes_beyond_the_file(void **state) {
     memcpy(archive + at + 124, "\x80\0\0\1\0\0\0\0\0\0\0\0", 12);
     archive_seal(at);
     assert_refused(L3A_ERROR_FORMAT, "is not a number");
-    memcpy(archive + at + 124, "12x         ", 12);
-    archive_seal(at);
-    assert_refused(L3A_ERROR_FORMAT, "is not a number");
+    static const char *const sizes[] = {"12x         ", "8           ", "01 000000001", "-1          "};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        memcpy(archive + at + 124, sizes[i], 12);
+        archive_seal(at);
+        assert_refused(L3A_ERROR_FORMAT, "is not a number");
+    }
 }
 
 static void damage_is_noticed(void **state) {
@@ -375,6 +403,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(types_that_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_links_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_that_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_in_messages_are_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(double_names_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(truncation_is_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_beyond_the_file, set_up, tear_down),
