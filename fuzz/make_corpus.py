@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Makes the corpora of models, packed models, histories, feature files, run folders and text lists: make_corpus.py BUILD CORPUS
+"""Makes the corpora of models, packed models, histories, feature files, run folders, text lists and tar files: make_corpus.py BUILD CORPUS
 
 Small files that the command in BUILD writes, and the same without checksums, so that a mutation reaches what is behind them."""
-import json, os, pathlib, struct, subprocess, sys, tempfile
+import io, json, os, pathlib, struct, subprocess, sys, tarfile, tempfile
 import numpy as np
 
 L3A, corpus = os.path.abspath(os.path.join(sys.argv[1], "l3a")), pathlib.Path(sys.argv[2]).absolute()
@@ -187,6 +187,50 @@ def text_lists():
     keep("lines", "bad_utf8", b"one\xff\ntwo\nthree\n")
 
 
+def tar_file(members, form=tarfile.USTAR_FORMAT, **settings):
+    """members: (name, bytes), or (name, type of a member without bytes)."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=form, **settings) as archive:
+        for name, content in members:
+            about = tarfile.TarInfo(name)
+            if isinstance(content, tuple):
+                about.type, about.linkname = content[0], "else/where"
+            else:
+                about.size = len(content)
+            archive.addfile(about, None if isinstance(content, tuple) else io.BytesIO(content))
+    return made.getvalue()
+
+
+def shortened(data):
+    """Without what fills an archive up to 10 KiB: whole blocks, and two of zeros."""
+    used = len(data.rstrip(b"\0"))
+    return data[:-(-used // 512) * 512] + bytes(1024)
+
+
+def tar_files():
+    start = b"\xff\xd8\xff\xe0\0\x10JFIF"
+    samples = [("set", (tarfile.DIRTYPE,)), ("set/a.jpg", start), ("set/a.json", b'{"labels": ["dog", 3]}'), ("b.cls", b"cat"), ("b.png", b"\x89PNG\r\n\x1a\n"),
+               ("c.txt", b"dog\r\nhot dog\n"), ("c.webp", b"RIFF\0\0\0\0WEBPVP8 ")]
+    long = [("very/long/" + "p" * 60 + "/" + "n" * 90 + ending, content) for ending, content in ((".jpg", start), (".cls", b"dog"))]
+    for name, form in {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}.items():
+        keep("tar", f"good_{name}", shortened(tar_file(samples, form)))
+        keep("tar", f"good_{name}_long", shortened(tar_file(long, form)))
+    keep("tar", "good_global", shortened(tar_file(samples[1:3], tarfile.PAX_FORMAT, pax_headers={"comment": "all of them"})))
+    keep("tar", "good_unicode", shortened(tar_file([("vögel/é.jpg", start), ("vögel/é.txt", "Vögel".encode())], tarfile.PAX_FORMAT)))
+    for name, kind in {"link": tarfile.SYMTYPE, "hard_link": tarfile.LNKTYPE, "pipe": tarfile.FIFOTYPE, "sparse": tarfile.GNUTYPE_SPARSE, "type": b"Z"}.items():
+        keep("tar", f"bad_{name}", shortened(tar_file([samples[1], ("odd.jpg", (kind,))])))
+    for name, inside in {"absolute": "/a.jpg", "up": "../a.jpg", "line": "a\nb.jpg"}.items():
+        keep("tar", f"bad_{name}", shortened(tar_file([(inside, start)])))
+    keep("tar", "bad_twice", shortened(tar_file([samples[1], samples[1]])))
+    keep("tar", "bad_joined", shortened(tar_file(samples[1:2])) + shortened(tar_file(samples[3:4])))
+    keep("tar", "bad_json", shortened(tar_file([samples[1], ("set/a.json", b'{"labels": [{}]}')])))
+    keep("tar", "bad_record", shortened(tar_file(long, tarfile.PAX_FORMAT)).replace(b" path=", b"0path="))
+    keep("tar", "bad_packed", b"\x1f\x8b\x08" + bytes(40))
+    large = bytearray(shortened(tar_file(samples[1:3])))
+    large[124:136] = b"\x80" + bytes(7) + struct.pack(">I", 11)
+    keep("tar", "bad_sum", bytes(large))  # the size is right, as a binary number; the target repairs the sum
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     make_features()
@@ -196,3 +240,4 @@ with tempfile.TemporaryDirectory() as folder:
     histories()
     run_folders()
     text_lists()
+    tar_files()

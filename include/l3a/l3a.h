@@ -894,11 +894,16 @@ typedef struct l3a_pictures l3a_pictures;
  * folders whose name begins with a dot, and @eaDir, are left out of a search. Symbolic links are followed, but no folder is
  * searched twice, and no path is listed twice. A file or folder that cannot be read, and a file among `paths` that is no picture,
  * does not make the call fail: l3a_pictures_skipped() lists it. Sends progress events. paths may be NULL if count is 0. Since 0.3.
- */
+ *
+ * Since 0.11, "tar:FILE.tar" stands for the pictures in a tar file, in its order; several files are written as in "tar:" data sets.
+ * An archive that is damaged is skipped as a whole. For l3a_reader_tag_pictures(): other calls do not read pictures in archives. */
 L3A_PUBLIC l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures);
 L3A_PUBLIC void l3a_pictures_free(l3a_pictures *pictures);
 L3A_PUBLIC size_t l3a_pictures_count(const l3a_pictures *pictures);
+/* Of a picture in a tar file: ARCHIVE/MEMBER. */
 L3A_PUBLIC const char *l3a_pictures_path(const l3a_pictures *pictures, size_t index);
+/* The path of the tar file that a picture is in; NULL: it has a file of its own. Since 0.11. */
+L3A_PUBLIC const char *l3a_pictures_archive(const l3a_pictures *pictures, size_t index);
 /* The path of a file or folder that was skipped though it was named, should be a picture, or could not be read; NULL past the last.
  */
 L3A_PUBLIC const char *l3a_pictures_skipped(const l3a_pictures *pictures, size_t index);
@@ -906,11 +911,17 @@ L3A_PUBLIC const char *l3a_pictures_skipped(const l3a_pictures *pictures, size_t
 L3A_PUBLIC const char *l3a_pictures_reason(const l3a_pictures *pictures, size_t index);
 /* How many files in the folders are of other kinds: texts, videos, sidecars, … They are not listed. */
 L3A_PUBLIC size_t l3a_pictures_others(const l3a_pictures *pictures);
+/* As l3a_reader_tag_files(), for `count` of the pictures, from number `first` on; they may also be in tar files. The callback gets
+ * the number among these: 0 is `first`. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_reader_tag_pictures(l3a_reader *reader, const l3a_pictures *pictures, size_t first, size_t count,
+                                              l3a_tags_callback *on_tags, void *user);
 
 /* ---- Data sets ------------------------------------------------------------------------------------------------------
  * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), "list:FILE.csv" (path,labels with
  * semicolons between labels), or, since 0.3, "folders:FOLDER" (contains a folder of pictures for each class, or train/, test/ and
- * so on with such folders). Classes are in lexicographic order. */
+ * so on with such folders). Since 0.11, "tar:FILE.tar": a tar file with the pictures KEY.jpg and their labels in KEY.json, KEY.cls
+ * or KEY.txt, as WebDataset has them; or several files: "tar:a.tar,b.tar", "tar:shard-*.tar", "tar:shard-{0000..0099}.tar". Classes
+ * are in lexicographic order. */
 typedef struct l3a_dataset l3a_dataset;
 
 typedef struct l3a_dataset_options {
@@ -935,9 +946,17 @@ L3A_PUBLIC const char *l3a_dataset_class(const l3a_dataset *dataset, size_t inde
 L3A_PUBLIC const int8_t *l3a_dataset_labels(const l3a_dataset *dataset);
 /* [rows x classes]: 1 if the picture belongs to the phase of the class: its label is 1, or it has a crowd of the class (COCO). */
 L3A_PUBLIC const int8_t *l3a_dataset_members(const l3a_dataset *dataset);
-/* "000012" (VOC), "000000000009" (COCO), the path as written in the list, or the path below the folder of folders. */
+/* "000012" (VOC), "000000000009" (COCO), the path as written in the list, the path below the folder of folders, or the name in the
+ * tar file. */
 L3A_PUBLIC const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row);
+/* Of a picture in a tar file: ARCHIVE/MEMBER. */
 L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
+/* The path of the tar file that a picture is in, and which of its bytes are the picture; NULL: it has a file of its own. offset and
+ * bytes may be NULL: not wanted. Since 0.11. */
+L3A_PUBLIC const char *l3a_dataset_archive(const l3a_dataset *dataset, size_t row, uint64_t *offset, uint64_t *bytes);
+/* Reads the picture of a row, wherever it is, as l3a_picture_read() does. NULL options: the defaults. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_dataset_picture(const l3a_dataset *dataset, size_t row, const l3a_picture_options *options,
+                                          l3a_picture *picture);
 /* Number of picture-class pairs on which the data set contradicts itself (VOC: annotations against the lists of each class). */
 L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
 

@@ -399,6 +399,19 @@ l3a_status join_path(l3a_context *context, const char *folder, const char *name,
     return status;
 }
 
+bool stays_below(const char *file) {
+    if (!file[0] || file[0] == '/') {
+        return false;
+    }
+    for (const char *part = file; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/')) {
+            return false;
+        }
+    }
+    return true;
+}
+
 l3a_status resolve_path(l3a_context *context, const char *path, char **resolved) {
     char text[PATH_MAX];
     return context->files->resolve(path, text, sizeof text) ? fail_system(context, path, "find", errno)

@@ -153,6 +153,8 @@ l3a_status sync_folder_of(l3a_context *context, const char *path);
 l3a_status remove_file(l3a_context *context, const char *path);
 l3a_status make_folder(l3a_context *context, const char *path);
 l3a_status join_path(l3a_context *context, const char *folder, const char *name, char **path);
+/* True if a path stays below its folder: not absolute, and without "..". */
+bool stays_below(const char *file);
 /* The absolute path of something that exists, without symbolic links. */
 l3a_status resolve_path(l3a_context *context, const char *path, char **resolved);
 

@@ -264,6 +264,9 @@ typedef bool picture_tagged(size_t index, const l3a_tags *tags, const char *erro
  * which stops it is EXIT_FAILED. Failures of other kinds are explained on stderr. */
 int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
                  picture_tagged *each, void *user);
+/* The same for some of the pictures that were found, which may also be in tar files. The callback's index 0 is `first`. */
+int tag_found_pictures(const struct arguments *arguments, l3a_tagger *tagger, const l3a_pictures *pictures, size_t first,
+                       size_t count, picture_tagged *each, void *user);
 
 /* Makes what `serve --demo` shows in a folder, unless it is there: a model that was taught drawn pictures, and in pictures/ others,
  * most of which show something that it does not know. Explains on stderr if it fails. */

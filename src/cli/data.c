@@ -245,12 +245,13 @@ static void check_pictures(const struct arguments *arguments, struct description
     const size_t rows = dataset ? l3a_dataset_rows(dataset) : 0;
     about->pictures += rows;
     for (size_t i = 0; i < rows && !interrupted; i++) {
-        const char *path = l3a_dataset_path(dataset, i), *problem = file_problem(path);
+        const char *path = l3a_dataset_path(dataset, i);
+        const char *problem = l3a_dataset_archive(dataset, i, NULL, NULL) ? NULL : file_problem(path); /* archives were looked at */
         l3a_picture picture = {.size = sizeof picture};
         if (problem) {
             add_problem(&about->missing, path, problem);
         } else if (about->checked) {
-            if (l3a_picture_read(arguments->context, path, NULL, &picture) != L3A_OK) {
+            if (l3a_dataset_picture(dataset, i, NULL, &picture) != L3A_OK) {
                 add_problem(&about->unreadable, "", l3a_error_text(arguments->context));
             }
             l3a_picture_free(arguments->context, &picture);
@@ -489,7 +490,7 @@ int data_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one data set, as voc:FOLDER, coco:FOLDER, list:FILE.csv or folders:FOLDER");
+        return complain(arguments, "name one data set, as voc:FOLDER, coco:FOLDER, list:FILE.csv, folders:FOLDER or tar:FILE.tar");
     }
     about.name = arguments->positionals[0];
     l3a_status status = l3a_dataset_splits(context, about.name, splits, sizeof splits);

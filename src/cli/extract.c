@@ -7,7 +7,7 @@
 
 const struct option extract_options[] = {
     {"backbone", "FILE", "checkpoint: .safetensors, .pth or .pt"},
-    {"data", "DATASET", "voc:FOLDER, coco:FOLDER, list:FILE.csv or folders:FOLDER"},
+    {"data", "DATASET", "voc:FOLDER, coco:FOLDER, list:FILE.csv, folders:FOLDER or tar:FILE.tar"},
     {"split", "NAME", "split of the data set: trainval, test, train2014, …"},
     {"difficult", "absent|ignore", "VOC: a class with only difficult objects is absent, or left out of the metrics [absent]"},
     {"o", "FILE", "feature file to write"},
@@ -231,7 +231,11 @@ int extract_command(struct arguments *arguments) {
         return complain(arguments, "--float16 and --float32 exclude each other");
     }
     if (arguments->positional_count) {
-        return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+        const int code = complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+        if (strncmp(data, "tar:", 4) == 0) {
+            print_hint("put the names of several tar files in quotes, or separate them by commas");
+        }
+        return code;
     }
     reading.ignore_difficult = strcmp(difficult, "ignore") == 0;
     l3a_status status = l3a_dataset_open(arguments->context, data, argument(arguments, "split"), &reading, &dataset);

@@ -24,7 +24,7 @@ static struct {
 static const struct {
     const char *stage, *unit;
 } units[] = {{"draw", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"}, {"read", "pictures"},
-             {"find", "pictures"}, {"compare", "pictures"}, {"train", "epochs"},      {"parse", "B"}};
+             {"find", "pictures"}, {"compare", "pictures"}, {"train", "epochs"},      {"parse", "B"},        {"index", "B"}};
 
 static const char *stage_unit(const char *stage) {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {

@@ -1,4 +1,4 @@
-/* l3a tag: the tags of pictures and of folders full of them, as text or as XMP files beside the pictures. */
+/* l3a tag: the tags of pictures, and of folders and tar files full of them, as text or as XMP files beside the pictures. */
 #include "tag.h"
 
 #include <stdlib.h>
@@ -179,7 +179,7 @@ static int write_part(struct tag_run *run, struct tag_file *file) {
     if (file) {
         file->head = position(file);
     }
-    const int code = tag_pictures(run->arguments, run->tagger, run->paths + part->first, part->count, take_picture, run);
+    const int code = tag_found_pictures(run->arguments, run->tagger, run->pictures, part->first, part->count, take_picture, run);
     const bool all = part->pictures == part->count;
     for (size_t i = 0; all && part->last && l3a_pictures_skipped(run->pictures, i); i++) {
         add_row(run, l3a_pictures_skipped(run->pictures, i), NULL, l3a_pictures_reason(run->pictures, i));
@@ -263,6 +263,19 @@ static bool find_pictures(const struct arguments *arguments, l3a_pictures **pict
     return *code == EXIT_DONE;
 }
 
+/* There is no place beside a picture in a tar file. */
+static bool sidecars_fit(const struct tag_run *run, const l3a_pictures *pictures) {
+    for (size_t i = 0; run->xmp && i < l3a_pictures_count(pictures); i++) {
+        const char *archive = l3a_pictures_archive(pictures, i);
+        if (archive) {
+            complain(run->arguments, "XMP files cannot be written beside pictures in a tar file: %s", archive);
+            print_hint("write the tags to a file with -o tags.csv, or unpack the archive");
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool read_arguments(const struct arguments *arguments, struct tag_run *run, l3a_picture_options *picture) {
     const char *sort = argument_choice(arguments, "sort", "given|name|uncertain", "given"),
                *name = argument_choice(arguments, "xmp-name", "photo.jpg.xmp|photo.xmp", "photo.jpg.xmp"),
@@ -336,7 +349,8 @@ int tag_command(struct arguments *arguments) {
     size_t views = 0;
     int code = EXIT_USAGE;
     if (read_arguments(arguments, &run, &picture) && read_division(arguments, &run, &division) &&
-        views_argument(arguments, &views) && find_pictures(arguments, &pictures, &code)) {
+        views_argument(arguments, &views) && find_pictures(arguments, &pictures, &code) &&
+        (code = EXIT_USAGE, sidecars_fit(&run, pictures))) {
         const l3a_tagger_options options = {.size = sizeof options,
                                             .backbone = argument(arguments, "backbone"),
                                             .picture_options = argument(arguments, "orient") ? &picture : NULL,

@@ -113,18 +113,38 @@ static int take_tags(size_t index, l3a_status status, const l3a_tags *tags, void
     return job->stopped;
 }
 
-int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
-                 picture_tagged *each, void *user) {
-    struct job job = {.count = count, .each = each, .user = user};
+/* What is to be tagged: files, or pictures that were found. */
+struct selection {
+    const char *const *paths;     /* NULL: */
+    const l3a_pictures *pictures; /* these, … */
+    size_t first;                 /* … from this one on */
+    size_t count;
+};
+
+static int tag_selection(const struct arguments *arguments, l3a_tagger *tagger, const struct selection *selection,
+                         picture_tagged *each, void *user) {
+    struct job job = {.count = selection->count, .each = each, .user = user};
     l3a_status status = l3a_reader_create(tagger, &job.reader);
     if (status != L3A_OK) {
         return complain(arguments, "out of memory");
     }
-    progress_show("pictures", 0, count);
-    status = l3a_reader_tag_files(job.reader, paths, count, take_tags, &job);
+    progress_show("pictures", 0, job.count);
+    status = selection->paths
+                 ? l3a_reader_tag_files(job.reader, selection->paths, job.count, take_tags, &job)
+                 : l3a_reader_tag_pictures(job.reader, selection->pictures, selection->first, job.count, take_tags, &job);
     const int code = job.stopped
                          ? EXIT_FAILED
                          : explain_error(arguments, status, l3a_reader_error_text(job.reader), l3a_reader_error_hint(job.reader));
     l3a_reader_free(job.reader);
     return code == EXIT_DONE && job.bad ? EXIT_USAGE : code;
+}
+
+int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
+                 picture_tagged *each, void *user) {
+    return tag_selection(arguments, tagger, &(struct selection){.paths = paths, .count = count}, each, user);
+}
+
+int tag_found_pictures(const struct arguments *arguments, l3a_tagger *tagger, const l3a_pictures *pictures, size_t first,
+                       size_t count, picture_tagged *each, void *user) {
+    return tag_selection(arguments, tagger, &(struct selection){.pictures = pictures, .first = first, .count = count}, each, user);
 }

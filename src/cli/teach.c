@@ -286,6 +286,13 @@ static bool arguments_fit(const struct arguments *arguments) {
     }
     for (size_t i = 1; i < arguments->positional_count; i++) {
         all_tagged = all_tagged && has_tags(arguments->positionals[i]);
+        if (strncmp(arguments->positionals[i], "tar:", 4) == 0) {
+            complain(arguments,
+                     "%s: a model's history names the files that were taught, so pictures in a tar file cannot be taught",
+                     arguments->positionals[i]);
+            print_hint("unpack the archive and teach the files, or use l3a extract and l3a learn");
+            return false;
+        }
     }
     if (!tagged && !all_tagged) {
         complain(arguments, "say what the pictures show: --tags cat,dog");

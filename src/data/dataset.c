@@ -11,11 +11,11 @@
 
 enum { CLASS_LIMIT = 1 << 16, CLASS_NAME_LIMIT = 256 };
 
-static const struct dataset_kind *const kinds[] = {&voc_kind, &coco_kind, &list_kind, &folders_kind};
+static const struct dataset_kind *const kinds[] = {&voc_kind, &coco_kind, &list_kind, &folders_kind, &tar_kind};
 
 /* *place is the text after the colon. */
 static l3a_status find_kind(l3a_context *context, const char *name, const struct dataset_kind **kind, const char **place) {
-    char forms[128] = "";
+    char forms[160] = "";
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const size_t length = strlen(kinds[i]->prefix), used = strlen(forms);
         if (strncmp(name, kinds[i]->prefix, length) == 0 && name[length] == ':' && name[length + 1]) {
@@ -83,6 +83,8 @@ void l3a_dataset_free(l3a_dataset *dataset) {
     text_index_free(context, &dataset->class_index);
     text_pool_clear(context, &dataset->ids);
     text_pool_clear(context, &dataset->paths);
+    text_list_clear(context, &dataset->archives);
+    release(context, dataset->spans);
     release(context, dataset->labels);
     release(context, dataset->members);
     release(context, dataset);
@@ -116,21 +118,30 @@ const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row) {
     return dataset ? text_pool_at(&dataset->paths, row) : NULL;
 }
 
-size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
-    return dataset ? dataset->disagreements : 0;
+const char *l3a_dataset_archive(const l3a_dataset *dataset, size_t row, uint64_t *offset, uint64_t *bytes) {
+    if (!dataset || !dataset->spans || row >= dataset->ids.count) {
+        return NULL;
+    }
+    const struct archive_span *span = &dataset->spans[row];
+    if (offset) {
+        *offset = span->offset;
+    }
+    if (bytes) {
+        *bytes = span->size;
+    }
+    return span->archive;
 }
 
-bool stays_below(const char *file) {
-    if (!file[0] || file[0] == '/') {
-        return false;
+struct picture_source dataset_source(const struct l3a_dataset *dataset, size_t row) {
+    struct picture_source source = {.name = l3a_dataset_path(dataset, row)};
+    if (dataset->spans) {
+        source.span = dataset->spans[row];
     }
-    for (const char *part = file; part; part = strchr(part, '/')) {
-        part += *part == '/';
-        if (strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/')) {
-            return false;
-        }
-    }
-    return true;
+    return source;
+}
+
+size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
+    return dataset ? dataset->disagreements : 0;
 }
 
 l3a_status add_distinct(l3a_context *context, char **texts, size_t count, text_list *distinct) {
@@ -192,12 +203,25 @@ done:
     return status;
 }
 
+l3a_status dataset_add_member(struct l3a_dataset *dataset, const char *name, const struct archive_span *span) {
+    const size_t row = dataset->ids.count;
+    l3a_status status = L3A_OK;
+    TRY(grow_array(dataset->context, &dataset->spans, &dataset->span_capacity, row + 1, sizeof *dataset->spans));
+    dataset->spans[row] = *span;
+    TRY(dataset_add_row(dataset, name, span->archive, name));
+done:
+    return status;
+}
+
 static l3a_status refuse_double_ids(const struct l3a_dataset *dataset, const char *place) {
     l3a_status status = L3A_OK;
     text_index index;
     size_t first;
     TRY(text_index_make_pool(dataset->context, &dataset->ids, &index));
     const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < index.count && dataset->spans, dataset->context, L3A_ERROR_DATA,
+            "give the pictures of all archives different names, or use the archives one by one", "%s: '%s' is in %s and in %s",
+            place, l3a_dataset_id(dataset, second), dataset->spans[first].archive, dataset->spans[second].archive);
     FAIL_IF(second < index.count, dataset->context, L3A_ERROR_DATA, "list every picture once", "%s: picture '%s' is listed twice",
             place, l3a_dataset_id(dataset, second));
 done:

@@ -176,10 +176,10 @@ static l3a_status add_files(struct folders *folders, size_t class) {
     l3a_pictures *pictures = NULL;
     char *path = NULL;
     if (class == NO_CLASS) {
-        TRY(pictures_find_in(context, folders->root, &pictures));
+        TRY(pictures_find_in(context, folders->root, false, &pictures));
     } else {
         TRY(join_path(context, folders->root, folders->names.items[class], &path));
-        TRY(l3a_pictures_find(context, (const char *const *)&path, 1, &pictures));
+        TRY(pictures_find_in(context, path, true, &pictures));
     }
     for (size_t i = 0; i < l3a_pictures_count(pictures); i++) {
         TRY(add_file(folders, l3a_pictures_path(pictures, i), class));

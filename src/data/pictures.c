@@ -1,4 +1,4 @@
-/* Finds the picture files among files and folders.
+/* Finds the picture files among files and folders, and in tar files.
  *
  * Folders are searched to any depth, one after the other, without recursion. Symbolic links are followed, but no folder is searched
  * twice: a set of the folders seen so far ends loops. Links to folders wait until the folders proper are done, so that a picture is
@@ -7,6 +7,7 @@
 #include "base/picture_kind.h"
 #include "base/text_index.h"
 #include "common/utf8.h"
+#include "data/archives.h"
 #include "data/pictures.h"
 
 #include <errno.h>
@@ -29,9 +30,14 @@ struct place_set {
 struct l3a_pictures {
     l3a_context *context;
     text_list paths;
+    struct archive_span *spans; /* of the first pictures; the others have files of their own */
+    size_t span_count, span_capacity;
+    text_list archives;
     text_list skipped, reasons;
     size_t others;
 };
+
+static const char archive_prefix[] = "tar:";
 
 struct search {
     struct l3a_pictures *found;
@@ -39,6 +45,8 @@ struct search {
     struct place_set seen;
     text_list folders, links; /* to be searched; the last one comes first */
     bool shallow;             /* folders in folders are not searched */
+    bool archives;            /* "tar:FILE" names an archive */
+    const char *archive;      /* that is being read; one of found->archives */
 };
 
 static size_t find_place(const struct place_set *set, struct place place) {
@@ -99,8 +107,7 @@ static l3a_status skip_failed(struct search *search, const char *path, l3a_statu
     return skip(search, path, reason + (prefixed ? length + 2 : 0));
 }
 
-/* Whether the ending of a name is that of a format that some build reads. */
-static bool named_like_a_picture(const char *path) {
+bool named_like_a_picture(const char *path) {
     static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".avif"};
     const char *ending = strrchr(path, '.');
     bool found = false;
@@ -153,7 +160,9 @@ static l3a_status take_path(struct search *search, const char *path, bool named)
 }
 
 bool is_hidden(const char *name) {
-    return name[0] == '.' || strcmp(name, "@eaDir") == 0;
+    static const char thumbnails[] = "@eaDir";
+    const size_t length = strcspn(name, "/");
+    return name[0] == '.' || (length == sizeof thumbnails - 1 && memcmp(name, thumbnails, length) == 0);
 }
 
 static l3a_status search_folder(struct search *search, const char *folder) {
@@ -219,8 +228,82 @@ done:
     return status;
 }
 
+/* ---- Archives ---- */
+
+/* Adds a picture that is in the archive. */
+static l3a_status add_member(struct search *search, const char *path, const struct tar_member *member) {
+    struct l3a_pictures *found = search->found;
+    const size_t count = found->paths.count;
+    l3a_status status = L3A_OK;
+    TRY(grow_array(search->context, &found->spans, &found->span_capacity, count + 1, sizeof *found->spans));
+    memset(found->spans + found->span_count, 0, (count - found->span_count) * sizeof *found->spans);
+    found->spans[count] = (struct archive_span){search->archive, member->offset, member->size};
+    TRY(text_list_add(search->context, &found->paths, path, strlen(path)));
+    found->span_count = count + 1;
+done:
+    return status;
+}
+
+/* As take_file() does with the files in a folder. */
+static l3a_status take_member(struct tar *tar, const struct tar_member *member, void *user) {
+    struct search *search = user;
+    char start[PICTURE_KIND_BYTES], *path = NULL;
+    const size_t count = member->size < sizeof start ? (size_t)member->size : sizeof start;
+    l3a_status status = L3A_OK;
+    TRY(tar_read(tar, member, start, count));
+    TRY(join_path(search->context, search->archive, member->name, &path));
+    const struct picture_kind *kind = picture_kind_of(start, count);
+    if (!kind->refusal) {
+        TRY(add_member(search, path, member));
+    } else if (kind->format || named_like_a_picture(member->name)) {
+        TRY(skip(search, path, kind->refusal));
+    } else {
+        search->found->others++;
+    }
+done:
+    release(search->context, path);
+    return status;
+}
+
+static void cut_list(l3a_context *context, text_list *list, size_t count) {
+    while (list->count > count) {
+        release(context, list->items[--list->count]);
+    }
+}
+
+/* Of an archive that cannot be read to its end, nothing is taken. */
+static l3a_status search_archive(struct search *search) {
+    struct l3a_pictures *found = search->found;
+    const struct l3a_pictures before = *found;
+    const l3a_status status = archive_visit(search->context, search->archive, take_member, search);
+    if (status == L3A_OK || status == L3A_ERROR_CANCELLED) {
+        return status;
+    }
+    cut_list(search->context, &found->paths, before.paths.count);
+    cut_list(search->context, &found->skipped, before.skipped.count);
+    cut_list(search->context, &found->reasons, before.reasons.count);
+    found->span_count = before.span_count;
+    found->others = before.others;
+    return skip_failed(search, search->archive, status);
+}
+
+static l3a_status search_archives(struct search *search, const char *text) {
+    text_list *archives = &search->found->archives;
+    const size_t first = archives->count;
+    l3a_status status = L3A_OK;
+    TRY(archives_find(search->context, text, archives));
+    for (size_t i = first; i < archives->count; i++) {
+        search->archive = archives->items[i];
+        TRY(search_archive(search));
+    }
+done:
+    return status;
+}
+
 /* Keeps only the first of several equal paths. */
-static l3a_status drop_repeated(l3a_context *context, text_list *paths) {
+static l3a_status drop_repeated(l3a_pictures *found) {
+    l3a_context *context = found->context;
+    text_list *paths = &found->paths;
     l3a_status status = L3A_OK;
     text_index index;
     bool *repeated = NULL;
@@ -233,10 +316,14 @@ static l3a_status drop_repeated(l3a_context *context, text_list *paths) {
     for (size_t i = 0; i < paths->count; i++) {
         if (repeated[i]) {
             release(context, paths->items[i]);
-        } else {
-            paths->items[kept++] = paths->items[i];
+            continue;
         }
+        if (i < found->span_count) {
+            found->spans[kept] = found->spans[i];
+        }
+        paths->items[kept++] = paths->items[i];
     }
+    found->span_count = found->span_count < kept ? found->span_count : kept;
     paths->count = kept;
 done:
     release(context, repeated);
@@ -252,9 +339,10 @@ static l3a_status run_search(struct search *search, const char *const *paths, si
     made->context = context;
     search->found = made;
     for (size_t i = 0; i < count; i++) {
-        TRY(search_path(search, paths[i]));
+        const bool archives = search->archives && strncmp(paths[i], archive_prefix, sizeof archive_prefix - 1) == 0;
+        TRY(archives ? search_archives(search, paths[i] + sizeof archive_prefix - 1) : search_path(search, paths[i]));
     }
-    TRY(drop_repeated(context, &made->paths));
+    TRY(drop_repeated(made));
     *pictures = made;
     made = NULL;
 done:
@@ -267,7 +355,7 @@ done:
 
 l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures) {
     l3a_status status = L3A_OK;
-    struct search search = {.context = context};
+    struct search search = {.context = context, .archives = true};
     NEED(context, context, pictures);
     if (count) {
         NEED(context, paths);
@@ -278,8 +366,8 @@ done:
     return status;
 }
 
-l3a_status pictures_find_in(l3a_context *context, const char *folder, l3a_pictures **pictures) {
-    struct search search = {.context = context, .shallow = true};
+l3a_status pictures_find_in(l3a_context *context, const char *folder, bool deep, l3a_pictures **pictures) {
+    struct search search = {.context = context, .shallow = !deep};
     return run_search(&search, &folder, 1, pictures);
 }
 
@@ -287,6 +375,8 @@ void l3a_pictures_free(l3a_pictures *pictures) {
     if (pictures) {
         l3a_context *context = pictures->context;
         text_list_clear(context, &pictures->paths);
+        release(context, pictures->spans);
+        text_list_clear(context, &pictures->archives);
         text_list_clear(context, &pictures->skipped);
         text_list_clear(context, &pictures->reasons);
         release(context, pictures);
@@ -299,6 +389,18 @@ size_t l3a_pictures_count(const l3a_pictures *pictures) {
 
 const char *l3a_pictures_path(const l3a_pictures *pictures, size_t index) {
     return pictures && index < pictures->paths.count ? pictures->paths.items[index] : NULL;
+}
+
+const char *l3a_pictures_archive(const l3a_pictures *pictures, size_t index) {
+    return pictures && index < pictures->span_count ? pictures->spans[index].archive : NULL;
+}
+
+struct picture_source pictures_source(const l3a_pictures *pictures, size_t index) {
+    struct picture_source source = {.name = pictures->paths.items[index]};
+    if (index < pictures->span_count) {
+        source.span = pictures->spans[index];
+    }
+    return source;
 }
 
 const char *l3a_pictures_skipped(const l3a_pictures *pictures, size_t index) {

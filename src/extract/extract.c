@@ -39,8 +39,8 @@ struct extraction {
     l3a_extract_options options;
     l3a_picture_options picture;
     const char *path;
-    size_t first, rows; /* pictures of the data set: the first one, and how many */
-    const char **paths; /* of these */
+    size_t first, rows;              /* pictures of the data set: the first one, and how many */
+    struct picture_source *pictures; /* these */
     size_t views;
     struct part_file part;
     struct todo todo;
@@ -60,7 +60,7 @@ static uint64_t identity(const struct extraction *e) {
         XXH3_64bits_update(&state, texts[i], strlen(texts[i]) + 1);
     }
     for (size_t i = 0; i < e->rows; i++) {
-        XXH3_64bits_update(&state, e->paths[i], strlen(e->paths[i]) + 1);
+        XXH3_64bits_update(&state, e->pictures[i].name, strlen(e->pictures[i].name) + 1);
     }
     XXH3_64bits_update(&state, &e->picture.orient, sizeof e->picture.orient);
     XXH3_64bits_update(&state, &e->picture.pixel_limit, sizeof e->picture.pixel_limit);
@@ -95,10 +95,10 @@ static size_t batch_size(const struct extraction *e, size_t first) {
     return e->rows - first < BATCH ? e->rows - first : BATCH;
 }
 
-/* XXH3 of a picture's current file; 0 if it cannot be read. */
-static uint64_t file_checksum(l3a_context *context, const char *path) {
+/* XXH3 of a picture's current bytes; 0 if they cannot be read. */
+static uint64_t current_checksum(l3a_context *context, const struct picture_source *picture) {
     uint64_t checksum = 0;
-    return picture_checksum(context, &(struct picture_source){.name = path}, &checksum) ? checksum : 0;
+    return picture_checksum(context, picture, &checksum) ? checksum : 0;
 }
 
 /* Finds the first picture of a batch whose record is missing or out of date, or the end of the batch. With `strict`, pictures that
@@ -110,7 +110,7 @@ static l3a_status find_stale(struct extraction *e, size_t first, size_t *stale, 
     *changed = false;
     for (*stale = first; *stale < last && last <= e->part.held; ++*stale) {
         TRY(part_file_load(&e->part, *stale, &outcome));
-        *changed = outcome != PART_MISSING && !part_file_is_current(&e->part, file_checksum(e->context, e->paths[*stale]));
+        *changed = outcome != PART_MISSING && !part_file_is_current(&e->part, current_checksum(e->context, &e->pictures[*stale]));
         if (outcome == PART_MISSING || *changed || (outcome == PART_UNREADABLE && e->options.strict)) {
             break;
         }
@@ -138,7 +138,7 @@ static l3a_status list_todo(struct extraction *e) {
         if (stale < first + count) {
             todo->firsts[todo->count++] = first;
             for (size_t i = 0; i < count; i++) {
-                todo->pictures[todo->picture_count++] = (struct picture_source){.name = e->paths[first + i]};
+                todo->pictures[todo->picture_count++] = e->pictures[first + i];
             }
         }
         example = changed && !changes ? stale : example;
@@ -148,7 +148,7 @@ static l3a_status list_todo(struct extraction *e) {
         report_warning(context,
                        "%s has changed since it was extracted, or what was kept of it is damaged: %zu batch%s of %d pictures %s "
                        "extracted again",
-                       e->paths[example], changes, changes == 1 ? "" : "es", BATCH, changes == 1 ? "is" : "are");
+                       e->pictures[example].name, changes, changes == 1 ? "" : "es", BATCH, changes == 1 ? "is" : "are");
     }
 done:
     return status;
@@ -357,9 +357,9 @@ static l3a_status extraction_prepare(struct extraction *e) {
     l3a_context *context = e->context;
     const size_t row = view_rows(e->views) * e->info->width;
     l3a_status status = L3A_OK;
-    TRY(allocate(context, e->rows, sizeof *e->paths, &e->paths));
+    TRY(allocate(context, e->rows, sizeof *e->pictures, &e->pictures));
     for (size_t i = 0; i < e->rows; i++) {
-        e->paths[i] = l3a_dataset_path(e->dataset, e->first + i);
+        e->pictures[i] = dataset_source(e->dataset, e->first + i);
     }
     TRY(allocate(context, BATCH, row * sizeof *e->features, &e->features));
     TRY(allocate(context, row, sizeof *e->halves, &e->halves));
@@ -374,7 +374,7 @@ static void extraction_free(struct extraction *e) {
     release(context, e->good);
     release(context, e->todo.firsts);
     release(context, e->todo.pictures);
-    release(context, e->paths);
+    release(context, e->pictures);
     release(context, e->features);
     release(context, e->halves);
     text_list_clear(context, &e->bad);

@@ -1,7 +1,6 @@
 /* Pictures from files and from memory: chooses the decoder, checks limits before allocating, and holds the public calls. */
 #include "image/picture.h"
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "image/resize.h"
@@ -132,35 +131,67 @@ static l3a_status check_size(l3a_context *context, const char *name, uint64_t si
                                 (unsigned long long)limit);
 }
 
-/* Reads the bytes of a file into the reader's memory. */
-static l3a_status read_file(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
-                            struct picture_source *read) {
+/* Opens the file that a picture is in; of an archive, the one that is open already if it is the same. */
+static l3a_status open_source(struct picture_reader *reader, const struct picture_source *source, input_file *own,
+                              const input_file **input) {
     l3a_status status = L3A_OK;
-    input_file input = {0};
-    TRY(input_open(reader->context, path, &input));
-    TRY(check_size(reader->context, path, input.size, options));
-    const size_t count = (size_t)input.size;
-    if (count > reader->file_capacity) {
+    const char *archive = source->span.archive;
+    *input = archive ? &reader->archive : own;
+    if (!archive) {
+        TRY(input_open(reader->context, source->name, own));
+    } else if (!reader->archive.path || strcmp(reader->archive.path, archive) != 0) {
+        input_close(&reader->archive);
+        TRY(input_open(reader->context, archive, &reader->archive));
+    }
+done:
+    return status;
+}
+
+/* The bytes of the file that are the picture: all, or its span, which the archive had when it was indexed. */
+static l3a_status find_bytes(const struct picture_source *source, const input_file *input, uint64_t *offset, uint64_t *size) {
+    const struct archive_span *span = &source->span;
+    *offset = span->archive ? span->offset : 0;
+    *size = span->archive ? span->size : input->size;
+    return *offset <= input->size && *size <= input->size - *offset
+               ? L3A_OK
+               : fail(input->context, L3A_ERROR_TRUNCATED, "copy or make the archive again",
+                      "%s: should end at byte %llu of the archive, which now ends at byte %llu", source->name,
+                      (unsigned long long)(*offset + *size), (unsigned long long)input->size);
+}
+
+/* Reads the bytes of a picture into the reader's memory. */
+static l3a_status read_source(struct picture_reader *reader, const struct picture_source *source,
+                              const l3a_picture_options *options, size_t *count) {
+    l3a_status status = L3A_OK;
+    input_file own = {0};
+    const input_file *input;
+    uint64_t offset, size;
+    TRY(open_source(reader, source, &own, &input));
+    TRY(find_bytes(source, input, &offset, &size));
+    TRY(check_size(reader->context, source->name, size, options));
+    *count = (size_t)size;
+    if (*count > reader->file_capacity) {
         release(reader->context, reader->file);
         reader->file_capacity = 0;
-        TRY(allocate(reader->context, count, 1, &reader->file));
-        reader->file_capacity = count;
+        TRY(allocate(reader->context, *count, 1, &reader->file));
+        reader->file_capacity = *count;
     }
-    TRY(input_read(&input, 0, reader->file, count));
-    *read = (struct picture_source){path, reader->file, count};
+    TRY(input_read(input, offset, reader->file, *count));
 done:
-    input_close(&input);
+    input_close(&own);
     return status;
 }
 
 bool picture_checksum(l3a_context *context, const struct picture_source *source, uint64_t *checksum) {
     input_file input = {.file = -1};
+    uint64_t offset, size;
     if (source->bytes) {
         *checksum = XXH3_64bits(source->bytes, source->count);
         return true;
     }
-    const bool read =
-        input_open(context, source->name, &input) == L3A_OK && input_checksum(&input, 0, input.size, checksum) == L3A_OK;
+    const bool read = input_open(context, source->span.archive ? source->span.archive : source->name, &input) == L3A_OK &&
+                      find_bytes(source, &input, &offset, &size) == L3A_OK &&
+                      input_checksum(&input, offset, size, checksum) == L3A_OK;
     input_close(&input);
     return read;
 }
@@ -168,15 +199,13 @@ bool picture_checksum(l3a_context *context, const struct picture_source *source,
 l3a_status picture_reader_read(struct picture_reader *reader, const struct picture_source *source,
                                const l3a_picture_options *options, struct raster **picture) {
     l3a_status status = L3A_OK;
-    struct picture_source own = *source;
-    struct picture_bytes bytes = {.context = reader->context, .name = source->name};
+    struct picture_bytes bytes = {.context = reader->context, .name = source->name, .bytes = source->bytes, .count = source->count};
     reader->checksum = 0;
     TRY(picture_options_read(reader->context, options, &bytes.options));
     TRY(source->bytes ? check_size(reader->context, source->name, source->count, &bytes.options)
-                      : read_file(reader, source->name, &bytes.options, &own));
-    reader->checksum = XXH3_64bits(own.bytes, own.count);
-    bytes.bytes = own.bytes;
-    bytes.count = own.count;
+                      : read_source(reader, source, &bytes.options, &bytes.count));
+    bytes.bytes = source->bytes ? source->bytes : reader->file;
+    reader->checksum = XXH3_64bits(bytes.bytes, bytes.count);
     TRY(decode(reader, &bytes, picture));
 done:
     return status;
@@ -194,6 +223,7 @@ void picture_reader_trim(struct picture_reader *reader) {
 
 void picture_reader_free(struct picture_reader *reader) {
     if (reader->context) {
+        input_close(&reader->archive);
         release(reader->context, reader->file);
         raster_free(reader->context, &reader->decoded);
         raster_free(reader->context, &reader->turned);
@@ -208,8 +238,8 @@ static l3a_status give(l3a_context *context, struct raster *raster, l3a_picture 
     return status;
 }
 
-static l3a_status read_and_give(l3a_context *context, const struct picture_source *source, const l3a_picture_options *options,
-                                l3a_picture *picture) {
+l3a_status picture_read_source(l3a_context *context, const struct picture_source *source, const l3a_picture_options *options,
+                               l3a_picture *picture) {
     l3a_status status = L3A_OK;
     struct picture_reader reader = {.context = context};
     struct raster *raster;
@@ -224,7 +254,7 @@ l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_pi
     l3a_status status = L3A_OK;
     NEED(context, context, path, picture);
     TRY(CHECK_SIZED(context, picture));
-    TRY(read_and_give(context, &(struct picture_source){.name = path}, options, picture));
+    TRY(picture_read_source(context, &(struct picture_source){.name = path}, options, picture));
 done:
     return status;
 }
@@ -236,7 +266,7 @@ l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void
     FAIL_IF(!bytes && count, context, L3A_ERROR_ARGUMENT, NULL, "l3a_picture_decode: bytes is NULL");
     TRY(CHECK_SIZED(context, picture));
     const struct picture_source source = picture_in_memory(name, bytes, count);
-    TRY(read_and_give(context, &source, options, picture));
+    TRY(picture_read_source(context, &source, options, picture));
 done:
     return status;
 }

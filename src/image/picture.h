@@ -1,10 +1,12 @@
-/* Pictures inside the library: a file or bytes, a decoder for each format, and buffers that are reused from picture to
+/* Pictures inside the library: where their bytes are, a decoder for each format, and buffers that are reused from picture to
  * picture. A decoder takes the bytes and fills a raster; its errors name the file and the byte. */
 #ifndef L3A_PICTURE_H
 #define L3A_PICTURE_H
 
 #include "base/context.h"
+#include "base/file.h"
 #include "base/picture_kind.h"
+#include "base/picture_source.h"
 
 /* RGB, row after row. The memory only grows. */
 struct raster {
@@ -18,18 +20,6 @@ l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t widt
 /* Frees the memory if it is large: such pictures are rare. */
 void raster_trim(l3a_context *context, struct raster *raster);
 void raster_free(l3a_context *context, struct raster *raster);
-
-/* A picture to read. What is in memory is read like a file, with the same limits. */
-struct picture_source {
-    const char *name;  /* the file's path; of bytes in memory, what messages call them */
-    const void *bytes; /* NULL: in the file */
-    size_t count;
-};
-
-/* bytes may be NULL if there are none. */
-static inline struct picture_source picture_in_memory(const char *name, const void *bytes, size_t count) {
-    return (struct picture_source){name, bytes ? bytes : "", count};
-}
 
 /* The bytes of a picture, for a decoder. */
 struct picture_bytes {
@@ -71,7 +61,8 @@ struct picture_reader {
     l3a_context *context;
     uint8_t *file;
     size_t file_capacity;
-    uint64_t checksum; /* XXH3 of the bytes of the picture read last; 0 where they could not be read */
+    input_file archive; /* the one that was read last, still open: the next picture is likely to be in it, too */
+    uint64_t checksum;  /* XXH3 of the bytes of the picture read last; 0 where they could not be read */
     struct raster decoded, turned;
 };
 
@@ -80,6 +71,9 @@ l3a_status picture_options_read(l3a_context *context, const l3a_picture_options 
 /* The picture is reader->decoded or reader->turned, until the next call. */
 l3a_status picture_reader_read(struct picture_reader *reader, const struct picture_source *source,
                                const l3a_picture_options *options, struct raster **picture);
+/* Reads a picture for a caller of the library. */
+l3a_status picture_read_source(l3a_context *context, const struct picture_source *source, const l3a_picture_options *options,
+                               l3a_picture *picture);
 /* Frees the memory of an unusually large picture. */
 void picture_reader_trim(struct picture_reader *reader);
 void picture_reader_free(struct picture_reader *reader);

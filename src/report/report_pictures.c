@@ -85,13 +85,13 @@ static l3a_status find_pictures(struct pictures *p, const struct report_run *run
     return asked || is_serious(status) ? status : L3A_OK;
 }
 
-static l3a_status print_thumbnail(struct pictures *p, const char *path) {
+static l3a_status print_thumbnail(struct pictures *p, const struct picture_source *source) {
     l3a_context *context = p->report->context;
     text_builder *page = &p->report->page;
     l3a_status status = L3A_OK;
     l3a_picture picture = {.size = sizeof picture}, small = {.size = sizeof small};
     uint8_t *bytes = NULL;
-    TRY(l3a_picture_read(context, path, NULL, &picture));
+    TRY(picture_read_source(context, source, NULL, &picture));
     const double scale = fmin(1, fmax((double)WIDE / (double)picture.width, (double)HIGH / (double)picture.height));
     const size_t width = (size_t)fmax(1, fmin(4 * WIDE, round(scale * (double)picture.width)));
     const size_t height = (size_t)fmax(1, fmin(4 * HIGH, round(scale * (double)picture.height)));
@@ -142,7 +142,8 @@ static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) 
         begin_section(p);
     }
     html_print(page, "<figure title=\"%s\">", id);
-    status = print_thumbnail(p, l3a_dataset_path(p->dataset, row));
+    const struct picture_source source = dataset_source(p->dataset, row);
+    status = print_thumbnail(p, &source);
     if (status != L3A_OK) {
         page->length = start;
         p->report->links.length = links;

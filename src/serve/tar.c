@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct head {
-    char name[100], mode[8], user[8], group[8], size[12], time[12], sum[8], type, link[100], magic[6], version[2], rest[247];
-};
-_Static_assert(sizeof(struct head) == TAR_BLOCK, "no padding");
-
 static const uint64_t most_octal = UINT64_C(077777777777);
 
 /* Octal if it fits; otherwise binary, the highest byte first, and the first bit of the field is set. */
@@ -26,19 +21,15 @@ static void put_size(char field[12], uint64_t size) {
 }
 
 static void put_head(struct text *to, char type, const char *name, uint64_t size, unsigned mode, uint64_t seconds) {
-    struct head head = {.type = type, .magic = "ustar", .version = {'0', '0'}};
-    unsigned sum = 0;
+    struct tar_head head = {.type = type, .magic = "ustar", .version = {'0', '0'}};
     snprintf(head.name, sizeof head.name, "%s", name);
     snprintf(head.mode, sizeof head.mode, "%07o", mode & 0777);
     snprintf(head.user, sizeof head.user, "%07o", 0);
     snprintf(head.group, sizeof head.group, "%07o", 0);
     put_size(head.size, size);
     snprintf(head.time, sizeof head.time, "%011llo", (unsigned long long)seconds);
-    memset(head.sum, ' ', sizeof head.sum);
-    for (size_t i = 0; i < sizeof head; i++) {
-        sum += ((const unsigned char *)&head)[i];
-    }
-    snprintf(head.sum, sizeof head.sum, "%06o", sum);
+    snprintf(head.sum, sizeof head.sum, "%06o", tar_sum(&head));
+    head.sum[7] = ' ';
     text_add(to, &head, sizeof head);
 }
 
@@ -62,7 +53,7 @@ static void put_path(struct text *to, const char *name, uint64_t seconds) {
 
 void tar_head(struct text *to, const char *name, uint64_t size, unsigned mode, int64_t seconds) {
     const uint64_t time = seconds < 0 ? 0 : (uint64_t)seconds < most_octal ? (uint64_t)seconds : most_octal;
-    if (strlen(name) >= sizeof((struct head *)0)->name) {
+    if (strlen(name) >= sizeof((struct tar_head *)0)->name) {
         put_path(to, name, time);
     }
     put_head(to, '0', name, size, mode, time);

@@ -31,7 +31,7 @@ struct lesson_picture {
 };
 
 static inline struct picture_source lesson_source(const struct lesson_picture *picture) {
-    return (struct picture_source){picture->path, picture->bytes, picture->byte_count};
+    return (struct picture_source){.name = picture->path, .bytes = picture->bytes, .count = picture->byte_count};
 }
 
 /* Finds a class of the lesson by its name, and its mark in the judgement that is being read. */

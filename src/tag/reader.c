@@ -1,6 +1,7 @@
 /* Readers: each tags pictures on a thread of its own, with its own context, working memory and network, which shares the parameters
  * of the tagger's. */
 #include "base/memory.h"
+#include "data/pictures.h"
 #include "extract/intake.h"
 #include "image/prepare.h"
 #include "net/backbone.h"
@@ -244,21 +245,14 @@ done:
     return status;
 }
 
-l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
-                                void *user) {
-    REQUIRE(reader, reader, on_tags);
-    if (count) {
-        REQUIRE(reader, paths);
-    }
+static l3a_status tag_sources(l3a_reader *reader, const struct picture_source *pictures, size_t count, l3a_tags_callback *on_tags,
+                              void *user) {
     l3a_context *context = reader->context;
     struct delivery delivery = {.on_tags = on_tags, .user = user};
-    struct picture_source *pictures = NULL;
     struct scorer *edition = NULL;
     l3a_status status = L3A_OK;
-    TRY(need_items(context, __func__, "paths", paths, count));
     const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
     edition = tagger_borrow(reader->tagger);
-    TRY(pictures_in_files(context, paths, count, &pictures));
     TRY(allocate(context, batch, l3a_reader_width(reader) * sizeof *delivery.features, &delivery.features));
     TRY(intake_open(context, reader->backbone, &reader->preparer.options, pictures, count, batch, &delivery.intake));
     while (delivery.index < count) {
@@ -268,7 +262,42 @@ l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, si
 done:
     intake_close(&delivery.intake);
     release(context, delivery.features);
-    release(context, pictures);
     scorer_free(edition);
+    return status;
+}
+
+l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
+                                void *user) {
+    REQUIRE(reader, reader, on_tags);
+    if (count) {
+        REQUIRE(reader, paths);
+    }
+    l3a_context *context = reader->context;
+    struct picture_source *pictures = NULL;
+    l3a_status status = L3A_OK;
+    TRY(need_items(context, __func__, "paths", paths, count));
+    TRY(pictures_in_files(context, paths, count, &pictures));
+    TRY(tag_sources(reader, pictures, count, on_tags, user));
+done:
+    release(context, pictures);
+    return status;
+}
+
+l3a_status l3a_reader_tag_pictures(l3a_reader *reader, const l3a_pictures *pictures, size_t first, size_t count,
+                                   l3a_tags_callback *on_tags, void *user) {
+    REQUIRE(reader, reader, pictures, on_tags);
+    l3a_context *context = reader->context;
+    struct picture_source *sources = NULL;
+    l3a_status status = L3A_OK;
+    const size_t all = l3a_pictures_count(pictures);
+    FAIL_IF(first > all || count > all - first, context, L3A_ERROR_ARGUMENT, NULL,
+            "%zu pictures from number %zu on were asked for, but there are %zu", count, first, all);
+    TRY(allocate(context, count, sizeof *sources, &sources));
+    for (size_t i = 0; i < count; i++) {
+        sources[i] = pictures_source(pictures, first + i);
+    }
+    TRY(tag_sources(reader, sources, count, on_tags, user));
+done:
+    release(context, sources);
     return status;
 }

@@ -92,7 +92,7 @@ offers 'l3a,l3a-no-wac' l3a run --method l3a,l3a-no-w
 offers 'ablation buffer gamma memory methods threshold weighting' l3a sweep --preset ''
 offers 'a file.csv b.npy sub one' l3a run --train ''
 offers 'sub one' l3a run -o ''
-offers 'coco: folders: list: voc:' l3a data ''
+offers 'coco: folders: list: tar: voc:' l3a data ''
 offers 'a file.csv' l3a data list : a
 offers 'a file.csv b.npy sub one' l3a extract --data list :
 offers 'sub one' l3a extract --data = voc : s
@@ -118,7 +118,7 @@ if command -v fish >"$work/which"; then
     check 'fish offers options' fish_offers '--test --test-labels' l3a run --te
     check 'fish offers choices' fish_offers 'csv json latex markdown table' l3a run --format ''
     check 'fish offers commands' fish_offers predict l3a pre
-    check 'fish offers data sets' fish_offers 'coco: folders: list: voc:' l3a extract --data ''
+    check 'fish offers data sets' fish_offers 'coco: folders: list: tar: voc:' l3a extract --data ''
 else
     echo 'skipped: completion in fish (fish is not installed)'
 fi

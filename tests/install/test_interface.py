@@ -37,6 +37,8 @@ MAY_BE_NULL = {
     ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"), ("l3a_history_foresee", "confusions"),
     ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"), ("l3a_reader_score", "user"), ("l3a_history_pictures", "user"), ("l3a_history_find", "user"), ("l3a_history_repair", "report"),
+    ("l3a_reader_tag_pictures", "user"), ("l3a_dataset_picture", "options"), ("l3a_dataset_archive", "offset"),
+    ("l3a_dataset_archive", "bytes"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint", "l3a_context_device")
