@@ -98,6 +98,9 @@ static l3a_status describe_owner(const l3a_experiment *run, const struct job *jo
     TRY(settings.status);
     TRY(state_owner_set(context, owner, "method", job->method->info.name));
     TRY(state_owner_set(context, owner, "settings", settings.length ? settings.text : ""));
+    if (job->method->own && job->method->own->parameters) {
+        TRY(state_owner_set(context, owner, "parameters", job->method->own->parameters));
+    }
     TRY(state_owner_set(context, owner, "seed", seed));
     TRY(state_owner_set(context, owner, "protocol", run->options.protocol));
     TRY(state_owner_set(context, owner, "classes", classes.text));

@@ -245,7 +245,7 @@ class Results(unittest.TestCase):
             def scores(self, features):
                 return super().scores(features.mean(axis=1))
 
-        made = l3a.run(folder / "train.safetensors", folder / "test.safetensors", "B0-C2", Mean(), **GIVEN)
+        made = l3a.run(folder / "train.safetensors", folder / "test.safetensors", "B0-C2", Mean(), threads=1, progress=False)
         self.assertEqual(len(rows_of(made, "ridge")), 2)
 
 
