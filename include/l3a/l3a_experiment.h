@@ -131,7 +131,10 @@ typedef struct l3a_method {
  * folder, from which an interrupted experiment can be resumed.
  *
  * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
- * the first method, class order and seed; model and tables are written after every phase.
+ * the first method, class order and seed; model and tables are written after every phase. While another method, order or seed is
+ * not finished, what it has learned is in a file of its own, so that every method resumes after its last phase; before 0.11, only
+ * models did.
+ *
  * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
  * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,
  * sweep.csv (one row per point, seed and phase), report.html, and in points/ the folder of a run for each point, without models;

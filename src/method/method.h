@@ -37,8 +37,8 @@ struct learner {
     void (*thresholds)(const void *state, double *thresholds);
     void (*free)(void *state);
     /* What the learner keeps between phases, so that a stopped job can resume. `load` gets a state that `create` has just made, and
-     * checks what it reads. Arrays that `save` has put must stay as they are until another function of the learner is called, which
-     * is after they were written. NULL: the state is an l3a_model, which is saved as one; otherwise the job starts again. */
+     * checks what it reads; `learn` comes next. Arrays that `save` has put must stay as they are until another function of the
+     * learner is called, which is after they were written. NULL: a model is saved as one; another learner starts its job again. */
     l3a_status (*save)(void *state, l3a_state *into);
     l3a_status (*load)(void *state, const l3a_state *from);
     bool is_model; /* the state is an l3a_model */

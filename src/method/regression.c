@@ -117,41 +117,20 @@ done:
 
 l3a_status save_sums(const struct sums *sums, const double *cross, size_t classes, const char *name, l3a_state *into) {
     l3a_status status = L3A_OK;
-    const size_t d = sums->dim;
-    const uint64_t triangle = triangle_numbers(0, d);
     char text[NAME_TEXT];
-    double *gram = NULL;
-    TRY(allocate(sums->context, (size_t)triangle, sizeof *gram, &gram));
-    for (size_t first = 0, count; first < d; first += count) {
-        count = strip_rows(d, first);
-        TRY(sums_read(sums, KEPT, first, count, gram + triangle_numbers(0, first)));
-    }
-    snprintf(text, sizeof text, "%s.gram", name);
-    double *given = gram;
-    gram = NULL;
-    TRY(state_give(into, text, L3A_NUMBER_FLOAT64, &triangle, 1, given));
     snprintf(text, sizeof text, "%s.cross", name);
-    TRY(l3a_state_put(into, text, L3A_NUMBER_FLOAT64, (const uint64_t[]){d, classes}, 2, cross));
+    TRY(state_put_sums(into, name, sums));
+    TRY(l3a_state_put(into, text, L3A_NUMBER_FLOAT64, (const uint64_t[]){sums->dim, classes}, 2, cross));
 done:
-    release(sums->context, gram);
     return status;
 }
 
 l3a_status load_sums(struct sums *sums, double **cross, size_t classes, const char *name, const l3a_state *from) {
     l3a_status status = L3A_OK;
-    const size_t d = sums->dim;
-    const uint64_t triangle = triangle_numbers(0, d);
-    const void *data;
     char text[NAME_TEXT];
-    snprintf(text, sizeof text, "%s.gram", name);
-    TRY(state_expect(from, text, L3A_NUMBER_FLOAT64, 1, &triangle, &data));
-    const double *gram = data;
-    for (size_t first = 0, count; first < d; first += count) {
-        count = strip_rows(d, first);
-        TRY(sums_write(sums, KEPT, first, count, gram + triangle_numbers(0, first)));
-    }
     snprintf(text, sizeof text, "%s.cross", name);
-    TRY(state_copy(from, text, L3A_NUMBER_FLOAT64, 2, (const uint64_t[]){d, classes}, cross));
+    TRY(state_get_sums(from, name, sums));
+    TRY(state_copy(from, text, L3A_NUMBER_FLOAT64, 2, (const uint64_t[]){sums->dim, classes}, cross));
 done:
     return status;
 }

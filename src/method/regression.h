@@ -31,8 +31,8 @@ l3a_status regression_end(struct regression *regression);
 /* scores [count x classes] = keep · scores + scale · X W */
 l3a_status regression_score(const struct regression *regression, const float *features, size_t count, double scale, double keep,
                             float *scores);
-/* What it keeps between phases: A and C, as "NAME.gram" (the rows of the lower triangle) and "NAME.cross". Loading is for a new
- * regression with the same layer; W is solved in the next phase. */
+/* What it keeps between phases: A as sums of that name, and C as "NAME.cross". Loading is for a new regression with the same layer;
+ * W is solved in the next phase. */
 l3a_status regression_save(const struct regression *regression, const char *name, l3a_state *into);
 l3a_status regression_load(struct regression *regression, const char *name, const l3a_state *from);
 /* The same for the A and the C of other sums. *cross: NULL before loading. */

@@ -1,7 +1,6 @@
 #include "method/state.h"
 
 #include "common/number.h"
-#include "format/safetensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 enum { STATE_VERSION = 1, NAME_LIMIT = 100 };
 
 static const char state_format[] = "l3a-state", array_prefix[] = "state.", owner_prefix[] = "job.";
+const char sums_prefix[] = "sums.";
 static const char damaged[] = "delete the file, and this method starts again";
 static const char name_hint[] = "use 1 to 100 printable ASCII characters without quotes or backslashes";
 
@@ -48,8 +48,12 @@ void state_free(l3a_state *state) {
         release(state->context, state->items[i].name);
         release(state->context, state->items[i].own);
     }
+    for (size_t i = 0; i < state->sums_count; i++) {
+        release(state->context, state->sums[i].strip);
+    }
     release(state->context, state->items);
-    release(state->context, state->path);
+    release(state->context, state->sums);
+    safetensors_close(&state->file);
     release(state->context, state);
 }
 
@@ -134,7 +138,8 @@ const l3a_state_array *l3a_state_at(const l3a_state *state, size_t index) {
 }
 
 l3a_status state_fail(const l3a_state *state, const char *what) {
-    return fail(state->context, L3A_ERROR_FORMAT, damaged, "%s: %s", state->path ? state->path : "the state", what);
+    return fail(state->context, L3A_ERROR_FORMAT, damaged, "%s: %s", state->file.input.path ? state->file.input.path : "the state",
+                what);
 }
 
 l3a_status l3a_state_get(const l3a_state *state, const char *name, l3a_number type, size_t rank, uint64_t *shape,
@@ -212,16 +217,16 @@ done:
     return status;
 }
 
-l3a_status state_write(const l3a_state *state, const char *path, const struct state_owner *owner, size_t phases) {
+l3a_status state_write(l3a_state *state, const char *path, const struct state_owner *owner, size_t phases) {
     l3a_context *context = state->context;
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
     tensor_source *sources = NULL;
-    char(*names)[sizeof array_prefix + NAME_LIMIT] = NULL;
+    char(*names)[STATE_NAME] = NULL;
     if (!leads(context)) {
         return L3A_OK;
     }
-    TRY(allocate_zeroed(context, state->count, sizeof *sources, &sources));
+    TRY(allocate_zeroed(context, state->count + state->sums_count, sizeof *sources, &sources));
     TRY(allocate(context, state->count, sizeof *names, &names));
     for (size_t i = 0; i < state->count; i++) {
         const l3a_state_array *array = &state->items[i].array;
@@ -233,8 +238,11 @@ l3a_status state_write(const l3a_state *state, const char *path, const struct st
                                      .argument = (void *)array->data};
         memcpy(sources[i].shape, array->shape, sizeof array->shape);
     }
+    for (size_t i = 0; i < state->sums_count; i++) {
+        sources[state->count + i] = state_sums_source(&state->sums[i]);
+    }
     TRY(describe(context, owner, phases, &keys, &values));
-    TRY(safetensors_write(context, path, &keys, &values, sources, state->count));
+    TRY(safetensors_write(context, path, &keys, &values, sources, state->count + state->sums_count));
 done:
     release(context, sources);
     release(context, names);
@@ -276,22 +284,26 @@ static size_t number_of(tensor_type type) {
     return number;
 }
 
-/* The bytes of a tensor are within the file, as safetensors_open() has checked. */
-static l3a_status read_array(const safetensors *file, const struct tensor *tensor, l3a_state *state) {
-    l3a_context *context = file->context;
+/* The bytes of a tensor are within the file, as safetensors_open() has checked. Sums stay there until they are asked for. */
+static l3a_status read_tensor(l3a_state *state, const struct tensor *tensor) {
+    const safetensors *file = &state->file;
+    l3a_context *context = state->context;
     l3a_status status = L3A_OK;
     const size_t prefix = strlen(array_prefix), type = number_of(tensor->type);
+    const bool sums = strncmp(tensor->name, sums_prefix, strlen(sums_prefix)) == 0;
+    const bool array = strncmp(tensor->name, array_prefix, prefix) == 0 && is_plain(tensor->name + prefix) && type < TYPES;
     void *numbers = NULL;
-    FAIL_IF(strncmp(tensor->name, array_prefix, prefix) != 0 || !is_plain(tensor->name + prefix) || type == TYPES ||
-                !safetensors_is_summed(file, tensor) || tensor->bytes > SIZE_MAX,
-            context, L3A_ERROR_FORMAT, damaged, "%s: tensor '%.100s' is not an array of a state", file->input.path, tensor->name);
+    FAIL_IF(!(sums || array) || !safetensors_is_summed(file, tensor) || tensor->bytes > SIZE_MAX, context, L3A_ERROR_FORMAT,
+            damaged, "%s: tensor '%.100s' is not an array of a state", file->input.path, tensor->name);
     TRY(safetensors_verify_tensor(file, tensor));
-    TRY(allocate(context, (size_t)tensor->bytes, 1, &numbers));
-    TRY(input_read(&file->input, tensor->offset, numbers, (size_t)tensor->bytes));
-    l3a_state_array array = {.name = tensor->name + prefix, .type = (l3a_number)type, .rank = tensor->rank, .data = numbers};
-    memcpy(array.shape, tensor->shape, sizeof array.shape);
-    TRY(add(state, &array, numbers));
-    numbers = NULL;
+    if (array) {
+        TRY(allocate(context, (size_t)tensor->bytes, 1, &numbers));
+        TRY(input_read(&file->input, tensor->offset, numbers, (size_t)tensor->bytes));
+        l3a_state_array made = {.name = tensor->name + prefix, .type = (l3a_number)type, .rank = tensor->rank, .data = numbers};
+        memcpy(made.shape, tensor->shape, sizeof made.shape);
+        TRY(add(state, &made, numbers));
+        numbers = NULL;
+    }
 done:
     release(context, numbers);
     return status;
@@ -299,19 +311,16 @@ done:
 
 l3a_status state_read(l3a_context *context, const char *path, const struct state_owner *owner, size_t *phases, l3a_state **state) {
     l3a_status status = L3A_OK;
-    safetensors file = {0};
     l3a_state *made = NULL;
-    TRY(safetensors_open(context, path, &file));
-    TRY(check_owner(&file, owner, phases));
     TRY(state_create(context, &made));
-    TRY(copy_text(context, path, strlen(path), &made->path));
-    for (size_t i = 0; i < file.count; i++) {
-        TRY(read_array(&file, &file.tensors[i], made));
+    TRY(safetensors_open(context, path, &made->file));
+    TRY(check_owner(&made->file, owner, phases));
+    for (size_t i = 0; i < made->file.count; i++) {
+        TRY(read_tensor(made, &made->file.tensors[i]));
     }
     *state = made;
     made = NULL;
 done:
-    safetensors_close(&file);
     state_free(made);
     return status;
 }

@@ -111,7 +111,7 @@ class Objects:
         self.make("results", library.l3a_results_load, self.context, f"{folder}/run".encode())
         options = memory(LARGE, struct.pack("N3P", LARGE, self.made["features"], self.made["features"], memory(8, b"B0-C1")))
         self.make("experiment", library.l3a_experiment_create, self.context, options)
-        self.made["state"] = memory(64, struct.pack("P", self.context))  # only the library makes one; this one is empty
+        self.made["state"] = memory(LARGE, struct.pack("P", self.context))  # only the library makes one; this one is empty
         self.made["tags_callback"] = ctypes.cast(stop, ctypes.c_void_p).value
         self.made["taught_callback"] = ctypes.cast(stop_taught, ctypes.c_void_p).value
         self.make_tagger()

@@ -145,7 +145,8 @@ def children(process):
 
 
 def a_killed_run_resumes(train, test):
-    arguments = ["run", "--train", train, "--test", test, "--protocol", "B0-C1", "--dim", 500, "--precision", "double", "--method", "l3a,acil"]
+    arguments = ["run", "--train", train, "--test", test, "--protocol", "B0-C1", "--dim", 500, "--precision", "double", "--method", "l3a,dsal,er",
+                 "--epochs", 2]
     start = time.monotonic()
     l3a(2, *arguments, "-o", folder / "whole")
     length, draw = time.monotonic() - start, random.Random(3)

@@ -1,6 +1,7 @@
 /* The state of a method: what is put is read back, bit for bit; a file that is damaged, foreign or written by hand is refused. */
 #include "support.h"
 
+#include "base/write_behind.h"
 #include "fixture.h"
 #include "format/safetensors.h"
 #include "method/state.h"
@@ -154,6 +155,52 @@ static void the_state_of_another_job_is_refused(void **unused) {
     assert_fails(context, load(), L3A_ERROR_MISMATCH, "its seed differs");
 }
 
+/* Enough for several strips, and for several chunks of the file. */
+enum { DIM = 1500 };
+
+static double number_of(size_t row, size_t column) {
+    return (double)(row * DIM + column) / 3;
+}
+
+static void sums_are_read_back(void **unused) {
+    (void)unused;
+    l3a_state *state = NULL;
+    struct sums saved = {0}, loaded = {0}, other = {0};
+    double row[DIM];
+    size_t phases;
+    assert_true(triangle_numbers(0, DIM) > 4 * STRIP_NUMBERS && triangle_numbers(0, DIM) * sizeof(double) > 2 * WRITE_CHUNK);
+    assert_ok(context, sums_create(context, DIM, &saved));
+    assert_ok(context, sums_create(context, DIM, &loaded));
+    assert_ok(context, sums_create(context, DIM - 1, &other));
+    for (size_t i = 0; i < DIM; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            row[j] = number_of(i, j);
+        }
+        assert_ok(context, sums_write(&saved, KEPT, i, 1, row));
+    }
+    assert_ok(context, state_create(context, &state));
+    assert_ok(context, l3a_state_put(state, "a", L3A_NUMBER_UINT8, NULL, 0, counts));
+    assert_ok(context, state_put_sums(state, "first", &saved));
+    assert_ok(context, state_put_sums(state, "second", &saved));
+    assert_ok(context, state_write(state, path, &owner, 1));
+    state_free(state);
+    assert_ok(context, state_read(context, path, &owner, &phases, &state));
+    assert_null(l3a_state_at(state, 1)); /* they are no arrays */
+    assert_ok(context, state_get_sums(state, "second", &loaded));
+    for (size_t i = 0; i < DIM; i++) {
+        assert_ok(context, sums_read(&loaded, KEPT, i, 1, row));
+        for (size_t j = 0; j <= i; j++) {
+            assert_true(row[j] == number_of(i, j));
+        }
+    }
+    assert_fails(context, state_get_sums(state, "third", &loaded), L3A_ERROR_FORMAT, "'sums.third' [1125750] is missing");
+    assert_fails(context, state_get_sums(state, "first", &other), L3A_ERROR_FORMAT, "instead of [1124250]");
+    state_free(state);
+    sums_free(&saved);
+    sums_free(&loaded);
+    sums_free(&other);
+}
+
 static void a_changed_bit_in_any_byte_is_noticed(void **unused) {
     (void)unused;
     size_t size = 0;
@@ -206,6 +253,8 @@ static void a_file_that_is_no_state_is_refused(void **unused) {
     assert_fails(context, load(), L3A_ERROR_FORMAT, "phases is missing");
     write_other("l3a-state", "1", "2", "a", TENSOR_I64);
     assert_fails(context, load(), L3A_ERROR_FORMAT, "tensor 'a' is not an array");
+    write_other("l3a-state", "1", "2", "sums.a", TENSOR_I64);
+    assert_ok(context, load()); /* as long as nobody asks for them */
     write_other("l3a-state", "1", "2", "state.", TENSOR_I64);
     assert_fails(context, load(), L3A_ERROR_FORMAT, "tensor 'state.' is not an array");
     write_other("l3a-state", "1", "2", "state.a", TENSOR_F16);
@@ -228,6 +277,7 @@ static void a_state_without_checksums_is_refused(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_put_is_read_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sums_are_read_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_array_that_is_not_there_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_put_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_state_of_another_job_is_refused, set_up, tear_down),
