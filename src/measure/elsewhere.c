@@ -283,7 +283,7 @@ l3a_status l3a_results_join(l3a_results *results, const char *path) {
     size_t length;
     bool more = true;
     struct joining joining = {.results = results};
-    REQUIRE(results, path);
+    REQUIRE(results, results, path);
     l3a_context *context = results->context;
     TRY(read_whole(context, path, FILE_LIMIT, &text, &length));
     csv_begin(&joining.csv, context, path, text, length);

@@ -361,7 +361,7 @@ l3a_status results_set_source(l3a_results *results, const char *method, const ch
 }
 
 const char *l3a_results_source(const l3a_results *results, const char *method) {
-    return results && method ? text_of(results, &results->sources, method) : "";
+    return results && method ? text_of(results, &results->sources, method) : NULL;
 }
 
 static void cut_list(l3a_context *context, text_list *list, size_t kept) {
