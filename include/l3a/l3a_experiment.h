@@ -274,6 +274,12 @@ L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder
 /* Loads the results of a run, finished or not. */
 L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
 L3A_PUBLIC void l3a_results_free(l3a_results *results);
+/* Joins results that were computed elsewhere, from a CSV file (docs/reading-the-report.md): its methods are then compared with
+ * those of the run. Their APs, and all else that the file does not have, are NaN or 0. On failure the results are as before. Since
+ * 0.11. */
+L3A_PUBLIC l3a_status l3a_results_join(l3a_results *results, const char *path);
+/* The name of the file that a method was joined from; "" if the run measured it, or there is no such method. Since 0.11. */
+L3A_PUBLIC const char *l3a_results_source(const l3a_results *results, const char *method);
 /* Results are one per method, class order, seed and phase. */
 L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
 L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
@@ -364,6 +370,10 @@ typedef struct l3a_report_options {
     size_t size;          /* sizeof the struct */
     const char *title;    /* NULL: the names of the folders */
     const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
+    /* Files with results computed elsewhere, as in l3a_results_join(), beside those of the only folder, which is that of a run.
+     * Since 0.11. */
+    const char *const *with;
+    size_t with_count;
 } l3a_report_options;
 
 /* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. Since 0.7, the only
@@ -379,10 +389,15 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
  * 0. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
                                        char *text, size_t capacity, size_t *length);
+/* The same with options, which may be NULL; a table has a use only for `with`. Since 0.11. */
+L3A_PUBLIC l3a_status l3a_report_table_with(l3a_context *context, const char *const *folders, size_t count,
+                                            const l3a_report_options *options, const char *format, char *text, size_t capacity,
+                                            size_t *length);
 /* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
  * "map-by-phase.svg". The format is "svg", "pdf" or "png"; the last two need the plug-in libl3a-figure.so, which is looked for next
  * to the library or in the folder L3A_PLUGIN_PATH. The folder is created if it is missing; each file replaces one of the same name
- * at once, and none is touched before all figures are drawn. NULL options: the defaults; a figure has no use for any. Since 0.7. */
+ * at once, and none is touched before all figures are drawn. NULL options: the defaults; a figure has a use only for `with`. Since
+ * 0.7. */
 L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
                                          const l3a_report_options *options, const char *format, const char *folder);
 

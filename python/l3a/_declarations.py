@@ -650,6 +650,8 @@ class l3a_report_options(Structure):
         ("size", c_size_t),
         ("title", c_char_p),
         ("pictures", c_char_p),
+        ("with", c_void_p),
+        ("with_count", c_size_t),
     ]
 
 
@@ -905,6 +907,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_folder_record": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]),
     "l3a_results_load": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_results_free": (None, [c_void_p]),
+    "l3a_results_join": (c_int, [c_void_p, c_char_p]),
+    "l3a_results_source": (c_char_p, [c_void_p, c_char_p]),
     "l3a_results_count": (c_size_t, [c_void_p]),
     "l3a_results_at": (POINTER(l3a_result), [c_void_p, c_size_t]),
     "l3a_results_average_precision": (POINTER(c_double), [c_void_p, c_size_t]),
@@ -924,6 +928,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
+    "l3a_report_table_with": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
 }
 # Functions whose first parameter is the context.
@@ -985,5 +990,6 @@ TAKES_CONTEXT = frozenset([
     "l3a_results_significance",
     "l3a_report_write",
     "l3a_report_table",
+    "l3a_report_table_with",
     "l3a_report_figures",
 ])

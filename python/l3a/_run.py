@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from ._compare import FIELDS, brief, brief_differences, compare, find_method, make_summary
 from ._declarations import Status, l3a_report_options, l3a_summary
 from ._error import make_error
-from ._library import Context, decode, encode, library, listed, path_bytes, sized, text_array
+from ._library import Context, Handle, decode, encode, library, listed, path_bytes, sized, text_array
 from ._table import Table, make_table, read_csv
 
 #: Measures of a summary: their names here, and in l3a_summary.
@@ -25,6 +26,7 @@ class _Folder:
 
     def __init__(self, folder: Any, kept: Any = None, failures: Optional[Dict[str, BaseException]] = None) -> None:
         self.folder = Path(folder)
+        self._joined: List[Path] = []  # files with results from elsewhere
         self._kept = kept  # a temporary folder lives as long as this object
         #: Methods of one's own that have failed, and why; each name is there once, with what the method raised.
         self.failures: Dict[str, BaseException] = failures or {}
@@ -66,18 +68,28 @@ class _Folder:
         page = self.folder / "report.html"
         tables = [self.folder / name for name in ("metrics.csv", "sweep.csv")]
         times = [table.stat().st_mtime_ns for table in tables if table.is_file()]
-        if page.is_file() and page.stat().st_mtime_ns >= max(times, default=0):
+        if not self._joined and page.is_file() and page.stat().st_mtime_ns >= max(times, default=0):
             return page.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / "report.html"
-            Context(threads=1).call("l3a_report_write", text_array([path_bytes(self.folder)]), 1,
-                                    ctypes.byref(sized(l3a_report_options)), path_bytes(made))
+            options, files = self._options()
+            Context(threads=1).call("l3a_report_write", text_array([path_bytes(self.folder)]), 1, ctypes.byref(options),
+                                    path_bytes(made))
+            del files
             return made.read_text(encoding="utf-8")
+
+    def _options(self) -> Tuple[l3a_report_options, Any]:
+        """The options of a report, and what must live as long as they do."""
+        files = text_array([path_bytes(path) for path in self._joined])
+        options = sized(l3a_report_options)
+        setattr(options, "with", ctypes.cast(files, ctypes.c_void_p))
+        options.with_count = len(self._joined)
+        return options, files
 
     def to_latex(self) -> str:
         """The results for LaTeX, with the package booktabs, as ``l3a run --format latex`` prints them: the columns of the paper's
-        tables, the best in bold, and the paper's own rows if it has any. A sweep has a row for each point. All phases must be
-        finished."""
+        tables, in bold what is best or may be as good, and the paper's own rows if it has any. A sweep has a row for each point. All
+        phases must be finished."""
         return self._table("latex")
 
     def to_markdown(self) -> str:
@@ -86,10 +98,12 @@ class _Folder:
 
     def _table(self, format: str) -> str:
         context, length = Context(threads=1), ctypes.c_size_t()
-        arguments = (text_array([path_bytes(self.folder)]), 1, format.encode())
-        context.call("l3a_report_table", *arguments, None, 0, ctypes.byref(length))
+        options, files = self._options()
+        arguments = (text_array([path_bytes(self.folder)]), 1, ctypes.byref(options), format.encode())
+        context.call("l3a_report_table_with", *arguments, None, 0, ctypes.byref(length))
         text = ctypes.create_string_buffer(length.value + 1)
-        context.call("l3a_report_table", *arguments, text, len(text), ctypes.byref(length))
+        context.call("l3a_report_table_with", *arguments, text, len(text), ctypes.byref(length))
+        del files
         return decode(text.value)
 
     def _repr_html_(self) -> str:
@@ -104,10 +118,15 @@ class Run(_Folder):
     ``protocol``, ``methods``, ``seeds`` and ``classes`` are those of the run, and ``record`` is all of its run.json."""
     _record_name, _kind = "run.json", "run"
 
-    def __init__(self, folder: Any, kept: Any = None, failures: Optional[Dict[str, BaseException]] = None) -> None:
+    def __init__(self, folder: Any, kept: Any = None, failures: Optional[Dict[str, BaseException]] = None,
+                 joined: Sequence[Path] = ()) -> None:
         super().__init__(folder, kept, failures)
-        self._summary = _summaries(self.folder)  # first, because it verifies the tables
-        self._metrics = read_csv(self.folder / "metrics.csv")
+        self._joined = list(joined)
+        context = Context(threads=1)
+        results = self._results(context)
+        self._summary = _summaries(context, results)  # first, because it verifies the tables
+        own = read_csv(self.folder / "metrics.csv")
+        self._metrics = Table(own.columns, [*own, *_joined_rows(results, own.columns)])
         #: The methods that have results.
         self.measured: List[str] = [row["method"] for row in self._summary]
 
@@ -128,7 +147,8 @@ class Run(_Folder):
     @property
     def finished(self) -> bool:
         """Whether every method has learned the last phase, with every seed and class order."""
-        done = {(row["method"], row["seed"], row.get("class_order")) for row in self._metrics if row["last"] == len(self.classes)}
+        done = {(row["method"], row["seed"], row.get("class_order")) for row in self._metrics
+                if row["last"] == len(self.classes) and row["method"] in self.methods}
         return len(done) == len(self.methods) * len(self.seeds) * max(len(self.class_orders), 1)
 
     def phase_values(self, method: str, measure: str) -> List[Tuple[int, List[float]]]:
@@ -141,8 +161,36 @@ class Run(_Folder):
 
     def summary(self) -> Any:
         """A row per method: means over seeds and class orders, and standard deviations, as the command prints them. ``seeds`` is
-        their number: with several class orders, that of pairs of an order and a seed."""
-        return make_table(_summary_columns(), self._summary)
+        their number: with several class orders, that of pairs of an order and a seed. Printed, it shows what matters, in at most 100
+        columns, with the difference of the last mAP from the best and its 95 % interval."""
+        context = Context(threads=1)
+        results = self._results(context)
+        sources = {row["method"]: decode(library.l3a_results_source(results.handle, encode(row["method"]))) for row in self._summary}
+        shown = brief([], self._summary, compare(context, [results]), {method: source for method, source in sources.items() if source})
+        return make_summary(_summary_columns(), self._summary, shown)
+
+    def significance(self, metric: str = "last_mAP", reference: Optional[str] = None) -> Any:
+        """How each method differs from the one named ``reference`` or, without a name, from the best that learns in phases: the mean
+        difference over the seeds and class orders that both have, its 95 % interval, and p, alone and adjusted by Holm for all
+        methods. ``significant`` is None if fewer than five pairs cannot tell. The metric is ``avg_mAP``, ``last_mAP``, ``CF1``,
+        ``OF1`` or ``forgetting``; CF1 and OF1 are compared only between methods with the same threshold. See
+        docs/reading-the-report.md."""
+        context = Context(threads=1)
+        index = None if reference is None else find_method(self._summary, reference)
+        found = compare(context, [self._results(context)], metric, index)
+        rows = [row for i, row in enumerate(found) if row["index"] != i]
+        return make_summary(FIELDS, rows, brief_differences([], rows))
+
+    def join(self, path: Any) -> "Run":
+        """The run with results that were computed elsewhere, from a CSV file that docs/reading-the-report.md describes: they are in its
+        tables, charts and comparisons. The folder does not change."""
+        return Run(self.folder, self._kept or self, self.failures, [*self._joined, Path(path)])
+
+    def _results(self, context: Context) -> Handle:
+        results = context.make("l3a_results_free", "l3a_results_load", path_bytes(self.folder))
+        for path in self._joined:
+            context.call("l3a_results_join", results.handle, path_bytes(path))
+        return results
 
     def published_rows(self) -> List[Dict[str, Any]]:
         names = text_array(encode(name) for name in self.classes)
@@ -180,7 +228,7 @@ class Run(_Folder):
             raise make_error(Status.ERROR_STATE, f"{self.folder}: the run is not finished, so there is no verdict", "resume the run")
         text = ctypes.create_string_buffer(4096)
         context = Context(threads=1)
-        results = context.make("l3a_results_free", "l3a_results_load", path_bytes(self.folder))
+        results = self._results(context)
         context.call("l3a_results_verdict", results.handle, text, len(text))
         return decode(text.value)
 
@@ -215,7 +263,7 @@ class Sweep(_Folder):
         self.axes: Dict[str, List[str]] = {name: [_spelled(value, [point[1][name] for point in self._points]) for value in each]
                                            for name, each in given.items()}
         self._rows: List[Dict[str, Any]] = [{**values, **summary} for _, values, path in self._points
-                                            for summary in _summaries(path)]
+                                            for summary in _load_summaries(path)]
 
     @property
     def metrics(self) -> Any:
@@ -230,8 +278,26 @@ class Sweep(_Folder):
         return self._rows
 
     def summary(self) -> Any:
-        """A row per point: the settings that vary, the method, and means and standard deviations over the seeds."""
-        return make_table([*self.axes, *_summary_columns()], self._rows)
+        """A row per point: the settings that vary, the method, and means and standard deviations over the seeds. Printed, it shows what
+        matters, as that of a run."""
+        return make_summary([*self.axes, *_summary_columns()], self._rows, brief(list(self.axes), self._rows, self._compare()))
+
+    def significance(self, metric: str = "last_mAP", reference: Optional[int] = None) -> Any:
+        """How each point differs from another one, the row number ``reference`` of the summary or, without a number, from the best; as
+        :meth:`Run.significance` says. ``reference`` is the label of that point."""
+        found = self._compare(metric, reference)
+        rows = [{**{name: own[name] for name in self.axes}, **row, "reference": "" if row["index"] is None else self._label(row["index"])}
+                for i, (own, row) in enumerate(zip(self._rows, found)) if row["index"] != i]
+        return make_summary([*self.axes, *FIELDS], rows, brief_differences(list(self.axes), rows))
+
+    def _compare(self, metric: Optional[str] = None, reference: Optional[int] = None) -> List[Dict[str, Any]]:
+        context = Context(threads=1)
+        results = [context.make("l3a_results_free", "l3a_results_load", path_bytes(path)) for _, _, path in self._points]
+        return compare(context, results, metric, reference)
+
+    def _label(self, index: int) -> str:
+        row, named = self._rows[index], len(self.methods) > 1 or not self.axes
+        return " ".join([row["method"]] * named + [f"{name}={row[name]}" for name in self.axes])
 
     def best(self, measure: str = "last_mAP") -> Dict[str, Any]:
         """The row of the summary with the best value: the highest, or the lowest of ``forgetting``."""
@@ -295,10 +361,26 @@ def _summary_columns() -> List[str]:
     return ["method", "seeds", "phases"] + [name + end for name in SUMMARY for end in ("", "_deviation")]
 
 
-def _summaries(folder: Path) -> List[Dict[str, Any]]:
-    """The summaries of the methods that have results."""
+def _load_summaries(folder: Path) -> List[Dict[str, Any]]:
     context = Context(threads=1)
-    results = context.make("l3a_results_free", "l3a_results_load", path_bytes(folder))
+    return _summaries(context, context.make("l3a_results_free", "l3a_results_load", path_bytes(folder)))
+
+
+def _joined_rows(results: Handle, columns: Sequence[str]) -> List[Dict[str, Any]]:
+    """The rows that are from elsewhere, in the columns of metrics.csv; what they do not have is NaN."""
+    rows = []
+    for i in range(library.l3a_results_count(results.handle)):
+        row = library.l3a_results_at(results.handle, i).contents
+        if library.l3a_results_source(results.handle, row.method):
+            order = library.l3a_results_order(results.handle, library.l3a_results_order_of(results.handle, i))
+            known = {"method": decode(row.method), "seed": row.seed, "phase": row.phase, "first": row.first, "last": row.last,
+                     "mAP": row.metrics.mean_ap, "CF1": row.metrics.class_f1, "OF1": row.metrics.overall_f1, "class_order": decode(order)}
+            rows.append({name: known.get(name, float("nan")) for name in columns})
+    return rows
+
+
+def _summaries(context: Context, results: Handle) -> List[Dict[str, Any]]:
+    """The summaries of the methods that have results."""
     phases: Dict[str, int] = {}
     for i in range(library.l3a_results_count(results.handle)):
         row = library.l3a_results_at(results.handle, i).contents

@@ -365,6 +365,7 @@ l3a_status print_results(l3a_context *context, const l3a_experiment *run, const 
 /* Whether a format is that of a table to publish: "latex" or "markdown". */
 bool is_published(const char *format);
 /* Prints this table of some runs, or of a sweep. */
-l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format);
+l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                              const char *format);
 
 #endif

@@ -320,11 +320,16 @@ static const struct manual manuals[] = {
      "which is built where librsvg2-dev is installed.\n"
      "With --format latex or markdown, prints the results of finished runs, or of a finished sweep, as a table for a paper or a "
      "web page. With --format csv, prints one row per method and metric, with the difference from the best, its interval and p "
-     "value.",
+     "value.\n"
+     "With --with, results that were computed elsewhere join the tables, charts and comparisons of a run. The file has the columns "
+     "method, "
+     "seed, phase and map and, optionally, class_f1, overall_f1, order, classes and threshold; numbers are in percent.",
      "Write the report of a run again:\n"
      "  l3a report my-run\n"
      "Compare three runs:\n"
      "  l3a report first second third -o comparison.html\n"
+     "Compare the run with results that were computed elsewhere:\n"
+     "  l3a report my-run --with results.csv\n"
      "Get the charts as figures for a paper:\n"
      "  l3a report my-run --format pdf -o figures\n"},
     {"doctor",

@@ -63,8 +63,9 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
 
 static int print_run(const struct arguments *arguments, const struct request *request, const l3a_experiment *run,
                      const char *format) {
-    return explain(arguments, is_published(format) ? print_report_table(arguments->context, &request->options.folder, 1, format)
-                                                   : print_results(arguments->context, run, format));
+    return explain(arguments, is_published(format)
+                                  ? print_report_table(arguments->context, &request->options.folder, 1, NULL, format)
+                                  : print_results(arguments->context, run, format));
 }
 
 int run_command(struct arguments *arguments) {

@@ -430,7 +430,7 @@ static int print_sweep(const struct arguments *arguments, const struct request *
                           .orders = request->options.class_order_count ? request->options.class_order_count : 1};
     int code = EXIT_FAILED;
     if (is_published(format)) {
-        return explain(arguments, print_report_table(arguments->context, &request->options.folder, 1, format));
+        return explain(arguments, print_report_table(arguments->context, &request->options.folder, 1, NULL, format));
     }
     table.methods = request->options.method_count > 1 || !request->options.axis_count;
     table.cells = calloc(table.points, sizeof *table.cells);

@@ -39,6 +39,7 @@ void l3a_results_free(l3a_results *results) {
     tables_free(context, &results->tables);
     text_list_clear(context, &results->methods);
     text_list_clear(context, &results->thresholds);
+    text_list_clear(context, &results->sources);
     text_list_clear(context, &results->classes);
     text_list_clear(context, &results->orders);
     release(context, results->positions);
@@ -324,26 +325,65 @@ void results_cut(l3a_results *results, const struct trial *trial, size_t keep) {
     cut_stages(results, trial, keep);
 }
 
-l3a_status results_set_threshold(l3a_results *results, const char *method, const char *threshold) {
+/* Sets what a list says about a method. */
+static l3a_status set_text(l3a_results *results, text_list *list, const char *method, const char *text) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
     const char *kept;
+    char *copy = NULL;
     TRY(keep_method(results, method, &kept));
     const size_t at = text_list_find(&results->methods, kept);
-    while (results->thresholds.count <= at) {
-        TRY(text_list_add(context, &results->thresholds, "", 0));
+    while (list->count <= at) {
+        TRY(text_list_add(context, list, "", 0));
     }
-    char *copy = NULL;
-    TRY(copy_text(context, threshold, strlen(threshold), &copy));
-    release(context, results->thresholds.items[at]);
-    results->thresholds.items[at] = copy;
+    TRY(copy_text(context, text, strlen(text), &copy));
+    release(context, list->items[at]);
+    list->items[at] = copy;
 done:
     return status;
 }
 
-const char *results_threshold(const l3a_results *results, const char *method) {
+static const char *text_of(const l3a_results *results, const text_list *list, const char *method) {
     const size_t at = text_list_find(&results->methods, method);
-    return at < results->thresholds.count ? results->thresholds.items[at] : "";
+    return at < list->count ? list->items[at] : "";
+}
+
+l3a_status results_set_threshold(l3a_results *results, const char *method, const char *threshold) {
+    return set_text(results, &results->thresholds, method, threshold);
+}
+
+const char *results_threshold(const l3a_results *results, const char *method) {
+    return text_of(results, &results->thresholds, method);
+}
+
+l3a_status results_set_source(l3a_results *results, const char *method, const char *source) {
+    return set_text(results, &results->sources, method, source);
+}
+
+const char *l3a_results_source(const l3a_results *results, const char *method) {
+    return results && method ? text_of(results, &results->sources, method) : NULL;
+}
+
+static void cut_list(l3a_context *context, text_list *list, size_t kept) {
+    while (list->count > kept) {
+        release(context, list->items[--list->count]);
+    }
+}
+
+void results_forget_methods(l3a_results *results, size_t kept) {
+    size_t rows = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        if (text_list_find(&results->methods, results->rows[i].method) >= kept) {
+            details_free(results->context, &results->details[i]);
+            continue;
+        }
+        results->rows[rows] = results->rows[i];
+        results->details[rows++] = results->details[i];
+    }
+    results->count = rows;
+    cut_list(results->context, &results->methods, kept);
+    cut_list(results->context, &results->thresholds, kept);
+    cut_list(results->context, &results->sources, kept);
 }
 
 /* Best earlier AP minus the last AP, averaged over the classes that were measured before the last phase. The rows [first, last] are

@@ -37,6 +37,7 @@ struct stage_time {
 struct l3a_results {
     l3a_context *context;
     text_list methods;    /* the names that rows point to, in the order in which rows are sorted */
+    text_list sources;    /* the file that each of these was joined from; those past the end, and "", are the run's own */
     text_list thresholds; /* above which each of these predicts, as threshold_describe() says it; those past the end are unknown */
     uint64_t *seeds;      /* in the same way */
     size_t seed_count, seed_capacity;
@@ -80,6 +81,10 @@ l3a_status results_read(l3a_results *results, const char *folder);
 /* Records above which threshold a method predicts, and tells: "" if it is unknown. */
 l3a_status results_set_threshold(l3a_results *results, const char *method, const char *threshold);
 const char *results_threshold(const l3a_results *results, const char *method);
+/* The same of the file that a method's results were joined from: "" if the run measured them. */
+l3a_status results_set_source(l3a_results *results, const char *method, const char *source);
+/* Removes all methods from number `kept` on, with their rows. */
+void results_forget_methods(l3a_results *results, size_t kept);
 
 /* What a trial comes to, in the order of l3a_summary. */
 enum trial_value { AVERAGE_MAP, LAST_MAP, LAST_CLASS_F1, LAST_OVERALL_F1, FORGETTING, BASE_MAP, NEW_MAP, TRIAL_VALUES };

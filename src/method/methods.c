@@ -98,7 +98,7 @@ static const struct method methods[] = {
     METHOD("l3a-no-wac", "l3a without class weights", l3a_paper, sums, BY_PHASE, analytic_learner, without_weights),
     METHOD("joint", "all classes at once, with all labels: the upper bound of l3a", l3a_paper, sums, ALL_AT_ONCE, analytic_learner,
            without_pseudo_labels),
-    METHOD("joint+", "joint with what l3a+ chooses from the data: its upper bound", "this project, docs/beyond.md", sums,
+    METHOD("joint+", "joint with gamma, features and thresholds chosen as l3a+ does", "this project, docs/beyond.md", sums,
            ALL_AT_ONCE, analytic_learner, with_choices),
     METHOD("joint-masked", "all classes at once, with only the labels of each phase", l3a_paper, sums, ALL_MASKED, masked_learner,
            without_pseudo_labels),

@@ -22,8 +22,8 @@ l3a_status report_results(l3a_context *context, const char *folder, const struct
 l3a_status report_figures(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                           const struct method_table *methods, const char *format, const char *folder);
 /* l3a_report_table(), with the same methods. */
-l3a_status report_table(l3a_context *context, const char *const *folders, size_t count, const struct method_table *methods,
-                        const char *format, text_builder *text);
+l3a_status report_table(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                        const struct method_table *methods, const char *format, text_builder *text);
 
 struct report_run {
     const char *folder;
@@ -38,7 +38,8 @@ struct report_run {
 struct series {
     const struct report_run *run;
     const char *method;
-    const char *help; /* what the method is; "" if unknown */
+    const char *help;   /* what the method is; "" if unknown */
+    const char *source; /* the file that it was joined from; "": measured by the run */
     char *label;
     l3a_summary summary;
     size_t rows;     /* phases that at least one seed has */
@@ -100,6 +101,9 @@ l3a_status split_items(l3a_context *context, const char *text, text_list *items)
 const char *short_name(const char *folder, size_t *length);
 /* A value of run.json, or "" if there is none. */
 const char *run_record(const struct report_run *run, const char *key);
+
+/* Whether a series is the first of those that were joined from a file. */
+bool begins_source(const struct report *report, size_t index);
 
 enum measure { MEAN_AP, CLASS_F1, OVERALL_F1, BASE_AP, NEW_AP };
 /* The mean and standard deviation over seeds after the phase that ends with class `last`. Returns the number of seeds that have it.

@@ -287,6 +287,7 @@ static l3a_status label_series(const struct report *report, struct series *serie
     if (report->run_count > 1 && methods > 1) {
         text_builder_print(&label, ": %s", series->method);
     }
+    text_builder_print(&label, "%s", series->source[0] ? " †" : "");
     const l3a_status status = label.status;
     series->label = label.text;
     return status;
@@ -295,7 +296,8 @@ static l3a_status label_series(const struct report *report, struct series *serie
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {
     const l3a_results *results = series->run->results;
     l3a_status status = L3A_OK;
-    series->help = method_help(report, series->method);
+    series->source = l3a_results_source(results, series->method);
+    series->help = series->source[0] ? "from elsewhere" : method_help(report, series->method);
     series->gap = NAN;
     TRY(label_series(report, series, methods));
     series->summary.size = sizeof series->summary;
@@ -386,6 +388,14 @@ l3a_status report_load(struct report *report, const char *const *folders, size_t
     if (sweep) {
         TRY(sweep_sort(report));
     }
+    FAIL_IF(report->options->with_count && !report->options->with, report->context, L3A_ERROR_ARGUMENT, NULL,
+            "the files to join are NULL");
+    TRY(need_items(report->context, "l3a_report_options", "with", report->options->with, report->options->with_count));
+    for (size_t i = 0; i < report->options->with_count; i++) {
+        FAIL_IF(sweep || count != 1, report->context, L3A_ERROR_ARGUMENT, "name one run",
+                "%s: results from elsewhere join one run, not %s", report->options->with[i], sweep ? "a sweep" : "several");
+        TRY(l3a_results_join(report->runs[0].results, report->options->with[i]));
+    }
     TRY(name_runs(report));
     TRY(make_series(report));
 done:
@@ -417,6 +427,15 @@ void report_free(struct report *report) {
 }
 
 /* ---- Numbers ---- */
+
+bool begins_source(const struct report *report, size_t index) {
+    const char *source = report->series[index].source;
+    bool first = source[0];
+    for (size_t i = 0; i < index; i++) {
+        first = first && strcmp(report->series[i].source, source) != 0;
+    }
+    return first;
+}
 
 size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]) {
     const l3a_results *results = series->run->results;

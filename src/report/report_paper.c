@@ -25,7 +25,9 @@ static void print_own(struct report *report, const struct report_run *run) {
         const double values[PAPER_COLUMNS] = {series->rows > 1 ? s->average_map[0] : NAN, s->last_map[0], s->last_class_f1[0],
                                               s->last_overall_f1[0]};
         table_row(page, NULL, "%s<small class=\"help\">%s</small>", series->label,
-                  backbone[0] ? backbone : "backbone not recorded");
+                  series->source[0] ? series->help
+                  : backbone[0]     ? backbone
+                                    : "backbone not recorded");
         table_empty(page);
         print_values(page, values, 2);
     }

@@ -142,6 +142,11 @@ l3a_status report_headline(struct report *report) {
     html_raw(page, "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.");
     print_thresholds(report, page);
     print_bold_rule(report, page);
+    for (size_t i = 0; i < report->series_count; i++) {
+        if (begins_source(report, i)) {
+            html_print(page, " † from %s: computed elsewhere, not by this run.", report->series[i].source);
+        }
+    }
     html_raw(page, "</p>\n");
     print_summary_table(report);
     print_differences(report);

@@ -55,6 +55,9 @@ static void print_cost_table(struct report *report, struct costs *costs) {
     table_body(page);
     for (size_t i = 0; i < report->series_count; i++) {
         double seconds[STAGE_NAMES], sum = 0;
+        if (report->series[i].source[0]) {
+            continue;
+        }
         const uint64_t memory = add_up(&report->series[i], costs, seconds);
         table_row(page, NULL, "%s", report->series[i].label);
         for (size_t j = 0; j < costs->count; j++) {
@@ -69,7 +72,7 @@ static void print_cost_table(struct report *report, struct costs *costs) {
     numbers_end(report);
 }
 
-static void draw_costs(struct report *report, const struct costs *costs, const struct bar *rows, double full) {
+static void draw_costs(struct report *report, const struct costs *costs, const struct bar *rows, size_t count, double full) {
     const struct figure_plan plan = {.name = "seconds-by-stage",
                                      .title = "seconds of each method, by stage",
                                      .heading = "Seconds, over all phases and seeds",
@@ -80,7 +83,7 @@ static void draw_costs(struct report *report, const struct costs *costs, const s
     }
     legend_end(&report->canvas);
     figure_begin(report, &plan);
-    bars(&report->canvas, plan.title, rows, report->series_count, full, 1, 0);
+    bars(&report->canvas, plan.title, rows, count, full, 1, 0);
     figure_end(report, &plan);
 }
 
@@ -91,17 +94,21 @@ static l3a_status print_costs(struct report *report) {
     struct bar *rows = NULL;
     double *seconds = NULL, full = 0;
     uint64_t memory = 0;
+    size_t count = 0; /* of the series that the runs measured */
     TRY(allocate_zeroed(report->context, report->series_count, sizeof *rows, &rows));
     TRY(allocate(report->context, report->series_count, STAGE_NAMES * sizeof *seconds, &seconds));
     for (size_t i = 0; i < report->series_count; i++) {
         double sum = 0;
+        if (report->series[i].source[0]) {
+            continue;
+        }
         const uint64_t own = add_up(&report->series[i], &costs, seconds + i * STAGE_NAMES);
         memory = own > memory ? own : memory;
         for (size_t j = 0; j < STAGE_NAMES; j++) {
             sum += seconds[i * STAGE_NAMES + j];
         }
         full = fmax(full, sum);
-        rows[i] = (struct bar){
+        rows[count++] = (struct bar){
             .name = report->series[i].label, .parts = seconds + i * STAGE_NAMES, .part_count = STAGE_NAMES, .mark = NAN};
     }
     if (costs.count) {
@@ -110,7 +117,7 @@ static l3a_status print_costs(struct report *report) {
                    "<p>Seconds spent in each stage, summed over phases and seeds. The process used at most <strong>%.0f "
                    "MiB</strong> of memory%s.</p>\n<figure>\n",
                    (double)memory * 0x1p-20, report->run_count > 1 ? " (in the run that used most)" : "");
-        draw_costs(report, &costs, rows, full);
+        draw_costs(report, &costs, rows, count, full);
         print_cost_table(report, &costs);
         html_raw(page, "</figure>\n");
         section_end(report);

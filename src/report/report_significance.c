@@ -29,8 +29,7 @@ static void print_difference(struct report *report, const struct series *series,
     } else {
         html_print(page, "<td>%.2f", found->difference);
         if (found->pairs > 1) {
-            html_print(page, "<small> %.2f to %.2f", found->low, found->high);
-            html_raw(page, "<br>");
+            html_print(page, "<br><small>%.2f to %.2f<br>", found->low, found->high);
             print_p(page, found->adjusted_p);
             html_raw(page, "</small>");
         }
@@ -79,7 +78,8 @@ void print_differences(struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         const struct series *series = &report->series[i];
         table_row(page, NULL, "%s", series->label);
-        table_count(page, series_difference(report, series, LAST_MAP)->pairs);
+        const size_t own = series_difference(report, series, LAST_MAP)->pairs;
+        table_number(page, own ? (double)own : NAN, 0);
         for (size_t j = 0; j < COMPARED; j++) {
             print_difference(report, series, j);
         }

@@ -1,5 +1,6 @@
 /* The table of results for papers and web pages, in LaTeX or Markdown: the columns of the paper's tables, one row per method, and
  * the paper's own rows below. The table of a sweep has one row per point and a column for each setting that varies. */
+#include "base/sized.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -29,6 +30,7 @@ static const char *const latex_escapes[] = {"\\",   "\\textbackslash{}",
                                             "|",    "\\textbar{}",
                                             "σ > ", "$\\sigma >$ ",
                                             "±",    "$\\pm$",
+                                            "†",    "$\\dagger$",
                                             NULL};
 static const char *const markdown_escapes[] = {"\\", "\\\\", "|", "\\|",   "*", "\\*", "_", "\\_", "`", "\\`", "<", "&lt;",
                                                ">",  "&gt;", "&", "&amp;", "[", "\\[", "]", "\\]", "~", "\\~", NULL};
@@ -304,6 +306,13 @@ static void print_caption(const struct table *table) {
         print_escaped(table, table->report->series[0].threshold);
         print_plain(table, ".");
     }
+    for (size_t i = 0; i < table->report->series_count; i++) {
+        if (begins_source(table->report, i)) {
+            print_escaped(table, " † from ");
+            print_escaped(table, table->report->series[i].source);
+            print_plain(table, ", not measured here.");
+        }
+    }
     print_plain(table, table->quoted ? " The quoted rows may have another backbone and another threshold." : "");
 }
 
@@ -352,13 +361,14 @@ done:
     return status;
 }
 
-l3a_status report_table(l3a_context *context, const char *const *folders, size_t count, const struct method_table *methods,
-                        const char *format, text_builder *text) {
+l3a_status report_table(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                        const struct method_table *methods, const char *format, text_builder *text) {
     l3a_status status = L3A_OK;
     struct report report;
-    const l3a_report_options options = {.size = sizeof options};
+    l3a_report_options chosen = {0};
     struct table table = {.report = &report, .text = text};
-    report_begin(&report, context, &options, methods);
+    report_begin(&report, context, &chosen, methods);
+    TRY(READ_SIZED(context, options, chosen));
     report.by_grid = true;
     for (size_t i = 0; i < sizeof notations / sizeof notations[0]; i++) {
         table.notation = strcmp(notations[i].name, format) == 0 ? &notations[i] : table.notation;

@@ -190,7 +190,7 @@ def check_bold(folder, values, table, pairs):
     summary = summary[:summary.index("</table>")]
     check(summary.count('class="best"') == sum(wanted.values()), f"{folder.name}: what is bold on the page")
     check(("Nothing is bold" in page) == (pairs < 5) and ("cannot tell" in page) == (pairs < 5), f"{folder.name}: the page says why")
-    shown = re.findall(r'<td>(-?[\d.]+)<small> (-?[\d.]+) to (-?[\d.]+)<br>', page)
+    shown = re.findall(r'<td>(-?[\d.]+)<br><small>(-?[\d.]+) to (-?[\d.]+)<br>', page)
     expected = [tuple(f"{float(table[m, k][c]) + 0:.2f}" for c in ("difference", "low", "high"))
                 for m in values for k in METRICS[:4] if table[m, k]["low"]]
     check(shown == expected, f"{folder.name}: the differences on the page: {shown} instead of {expected}")
@@ -214,7 +214,36 @@ def main():
             check_bold(folder, values, table, orders * seeds)
         check(l3a("report", folder, "--format", "csv").stdout == l3a("report", folder, "--format", "csv").stdout, "the same numbers again")
         check_missing(base, rng)
+        check_elsewhere(base, rng)
     return finish()
+
+
+def check_elsewhere(base, rng):
+    """What joins from a file is compared as if the run had it, and says where it is from."""
+    values = {m: 50 + k + rng.normal(scale=2, size=(2, 3, 2, 3)) for k, m in enumerate(("l3a", "acil", "mine"))}
+    orders, seeds = ["shuffle:1", "shuffle:2"], [4, 5, 6]
+    make_run(base / "whole", values, orders, seeds)
+    make_run(base / "part", {m: values[m] for m in ("l3a", "acil")}, orders, seeds)
+    lines = ["order,method,seed,phase,overall_f1,class_f1,map,threshold"]
+    lines += [f"{order},mine,{seed},{phase},{f1!r},{c!r},{m!r},σ > 0.5" for i, order in enumerate(orders) for j, seed in enumerate(seeds)
+              for phase, (m, c, f1) in enumerate(values["mine"][i, j].tolist(), 1)]
+    (base / "mine.csv").write_bytes(("\ufeff" + "\r\n".join(lines)).encode())
+    whole = table_of(base / "whole")
+    joined = {(row["method"], row["metric"]): row for row in csv.DictReader(io.StringIO(
+        l3a("report", base / "part", "--with", base / "mine.csv", "--format", "csv").stdout))}
+    check(set(whole) == set(joined), "the same rows")
+    for key, row in whole.items():
+        if key[1] != "forgetting":  # the file has no AP of each class
+            check({**row, "source": "mine.csv" if key[0] == "mine" else ""} == joined[key], f"joined: {joined[key]} instead of {row}")
+    for format in ("latex", "markdown"):
+        text = l3a("report", base / "part", "--with", base / "mine.csv", "--format", format).stdout
+        check("mine.csv, not measured here" in text and ("mine †" in text or "mine $\\dagger$" in text), f"{format} says where it is from")
+    l3a("report", base / "part", "--with", base / "mine.csv", "-o", base / "joined.html")
+    page = (base / "joined.html").read_text()
+    check("† from mine.csv" in page and page.count("mine †") > 3, "the page says where it is from")
+    l3a("report", base / "part", "--with", base / "mine.csv", "--format", "svg", "-o", base / "figures")
+    check("mine †" in (base / "figures" / "map-by-phase.svg").read_text(), "the chart has it")
+    check("several" in l3a("report", base / "part", base / "whole", "--with", base / "mine.csv", "-o", base / "x.html", code=2).stderr, "several runs")
 
 
 def check_missing(base, rng):

@@ -2,6 +2,7 @@
 import contextlib
 import csv
 import importlib
+import importlib.util
 import io
 import json
 import os
@@ -277,6 +278,23 @@ class Sweeps(unittest.TestCase):
                 line = next(line for line in text.splitlines() if line.strip("| ").startswith(label))
                 self.assertIn(f"{row['last_mAP']:.2f}", line)
 
+    def test_points_are_compared(self):
+        """With the numbers of the report's CSV, and in a summary that fits a terminal."""
+        made = l3a.load_sweep(WORK / "sweep")
+        theirs = list(csv.DictReader(io.StringIO(said("report", WORK / "sweep", "--format", "csv"))))
+        with without("pandas"):
+            ours = made.significance("last_mAP")
+            against = made.significance("last_mAP", 0)
+        compared = [row for row in theirs if row["metric"] == "last_mAP" and row["pairs"] != "0"]
+        self.assertEqual([(row["method"], row["gamma"], row["reference"]) for row in ours],
+                         [(row["method"], row["gamma"] or "-", row["reference"]) for row in compared])
+        for our, their in zip(ours, compared):
+            self.assertEqual([our["difference"], our["pairs"]], [float(their["difference"]), int(their["pairs"])])
+        self.assertEqual({row["reference"] for row in against}, {f"l3a gamma={made.summary_rows()[0]['gamma']}"})
+        lines = str(made.summary()).splitlines()
+        self.assertEqual((lines[0].split()[:2], max(map(len, lines)) <= 100), (["gamma", "method"], True))
+        self.assertEqual(len(made.summary()), len(made.summary_rows()))
+
     def test_runs_of_points(self):
         made = l3a.load_sweep(WORK / "sweep")
         self.assertEqual(len(made.runs), len(made.summary()))
@@ -309,8 +327,10 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(first, [["Method", "eta"], ["l3a", "0.6"], ["l3a", "0.7"], ["joint", "–"]])
 
     def test_a_caption_names_what_is_bold(self):
-        for methods, bold in ((["l3a", "joint"], False), (["l3a", "acil"], True)):
-            made = l3a.run(TRAIN, TEST, "B0-C4", methods, **GIVEN).to_markdown()
+        """Rivals with five seeds; fewer cannot tell, and joint is no rival."""
+        five = [1, 2, 3, 4, 5]
+        for methods, seeds, bold in ((["l3a", "joint"], five, False), (["l3a", "acil"], five[:4], False), (["l3a", "acil"], five, True)):
+            made = l3a.run(TRAIN, TEST, "B0-C4", methods, seeds, **GIVEN).to_markdown()
             self.assertEqual(("**" in made, "Bold: " in made), (bold, bold))
 
     def test_a_setting_needs_a_value(self):
@@ -321,7 +341,7 @@ class Sweeps(unittest.TestCase):
         made = l3a.load_sweep(WORK / "sweep")
         best = made.best()
         self.assertEqual(best["last_mAP"], max(row["last_mAP"] for row in made.summary_rows() if row["phases"] > 1))
-        self.assertRegex(made.report(), f"Best: <strong>[^<]*gamma={best['gamma']}<")
+        self.assertRegex(made.report(), f"Highest last mAP: [^<,]*gamma={best['gamma']},")
 
     def test_a_grid_of_methods_alone(self):
         made = l3a.sweep(TRAIN, TEST, "B0-C4", ["l3a", "acil"], 1, **GIVEN)
@@ -421,10 +441,72 @@ class Loaded(unittest.TestCase):
             self.assertEqual(ours, said("run", "--resume", "-o", WORK / "run", "--quiet", "--format", format))
             self.assertEqual(sum(line.strip("| ").startswith(("l3a", "joint")) for line in ours.splitlines()), 3)
 
+    def test_a_printed_summary_shows_what_matters(self):
+        """In at most 100 columns, whether or not pandas is there; what is taken from it is an ordinary table."""
+        kinds = [self.run_.summary()]
+        with without("pandas"):
+            kinds.append(self.run_.summary())
+        for summary in kinds:
+            lines = str(summary).splitlines()
+            self.assertLessEqual(max(map(len, lines)), 100)
+            self.assertEqual(lines[0].split(), "method avg mAP last mAP CF1 OF1 forget last mAP from best".split())
+            for line, row in zip(lines[1:], self.run_._summary):
+                self.assertTrue(line.startswith(row["method"] + " ") and f"{row['last_mAP']:.2f}±{row['last_mAP_deviation']:.2f}" in line)
+            self.assertIn("2 paired runs cannot tell", lines[-1])
+            self.assertIn("avg_mAP_deviation", list(summary.columns))
+            self.assertIn("<td>l3a+</td>", summary._repr_html_())
+        if importlib.util.find_spec("pandas"):
+            self.assertIn("avg_mAP_deviation", str(kinds[0].assign(extra=1)[["method", "avg_mAP_deviation", "extra"]]))
+            self.assertEqual(pickle.loads(pickle.dumps(kinds[0]))["method"].tolist(), ["l3a", "l3a+", "joint"])
+
+    def test_significance_is_what_the_command_says(self):
+        theirs = json.loads(said("run", "--resume", "-o", WORK / "run", "--format", "json", "--quiet"))["significance"]
+        with without("pandas"):
+            ours = [{**row, "metric": metric} for metric in ("avg_mAP", "last_mAP", "CF1", "OF1", "forgetting")
+                    for row in self.run_.significance(metric) if row["pairs"]]
+            against = self.run_.significance("last_mAP", "joint")
+        self.assertGreater(len(ours), 4)
+        self.assertEqual(len(ours), len(theirs))
+        for our, their in zip(ours, theirs):
+            self.assertEqual([our[name] for name in ("metric", "method", "reference", "pairs", "significant")],
+                             [their[name] for name in ("metric", "method", "reference", "pairs", "significant")])
+            for name in ("difference", "low", "high", "p", "adjusted_p"):
+                self.assertAlmostEqual(our[name], their[name], 8)
+        self.assertEqual([(row["method"], row["reference"]) for row in against], [("l3a", "joint"), ("l3a+", "joint")])
+        self.assertIn("cannot tell", str(against))
+        for wrong in (("CF2",), ("last_mAP", "nobody")):
+            with self.assertRaises(l3a.Error):
+                self.run_.significance(*wrong)
+
+    def test_results_from_elsewhere_join(self):
+        """What a run says of itself under another name is level with it everywhere."""
+        rows = [row for row in rows_of(WORK / "run/metrics.csv") if row["method"] == "l3a"]
+        path = WORK / "elsewhere.csv"
+        path.write_text("method,seed,phase,map,class_f1,overall_f1\n"
+                        + "".join(f"mine,{r['seed']},{r['phase']},{r['mAP']},{r['CF1']},{r['OF1']}\n" for r in rows))
+        joined = self.run_.join(path)
+        self.assertEqual((joined.measured, joined.finished), (["l3a", "l3a+", "joint", "mine"], True))
+        self.assertEqual(self.run_.measured, ["l3a", "l3a+", "joint"])
+        own = {row["method"]: row for row in joined._summary}
+        self.assertEqual([own["mine"][name] for name in ("avg_mAP", "last_mAP", "CF1", "OF1")],
+                         [own["l3a"][name] for name in ("avg_mAP", "last_mAP", "CF1", "OF1")])
+        self.assertEqual(joined.phase_values("mine", "mAP"), joined.phase_values("l3a", "mAP"))
+        self.assertEqual(len(joined.metrics), len(self.run_.metrics) + len(rows))
+        self.assertIn("mine †", str(joined.summary()))
+        self.assertIn("† from elsewhere.csv", str(joined.summary()))
+        with without("pandas"):
+            same = next(row for row in joined.significance("last_mAP", "l3a") if row["method"] == "mine")
+        self.assertEqual((same["difference"], same["low"], same["high"], same["p"]), (0, 0, 0, 1))
+        self.assertTrue("mine †" in joined.report() and "mine" in joined.to_latex() and "mine" not in self.run_.report())
+        self.assertIn("mine", repr(joined))
+        with self.assertRaises(l3a.Error):
+            joined.join(path)  # the name is taken now
+
     def test_the_verdict_names_the_best(self):
         last = {row["method"]: row["last_mAP"] for row in self.run_._summary}
         best = max(("l3a", "l3a+"), key=last.get)
         self.assertRegex(self.run_.verdict(), rf"^{re.escape(best)} ends {abs(last['l3a'] - last['l3a+']):.1f} mAP above")
+        self.assertIn("2 paired runs cannot tell", self.run_.verdict())
 
     def test_the_page_shows_the_charts_of_the_report(self):
         page = self.run_._repr_html_()
