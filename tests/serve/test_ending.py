@@ -140,8 +140,8 @@ def half_a_head(model):
 
 
 def not_accepted_yet(model):
-    """Requests on connections that the system has made before the signal, and the server has not seen: they are answered, if only with 503, and
-    not reset."""
+    """Requests on connections that the system has made before the signal, and the server has not seen: they are answered, if only with 503,
+    and not reset."""
     with Server(model) as server:
         server.process.send_signal(signal.SIGSTOP)
         waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(100)]
