@@ -180,11 +180,23 @@ static void write_address(const struct sockaddr *address, char text[PEER_ADDRESS
     }
 }
 
+/* Under the lock. */
+static void forget_coming(struct server *server, int socket) {
+    struct peers *peers = &server->peers;
+    for (size_t i = 0; i < peers->coming_count; i++) {
+        if (peers->coming[i] == socket) {
+            peers->coming[i] = peers->coming[--peers->coming_count];
+            return;
+        }
+    }
+}
+
 static struct peer *peer_create(struct server *server, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct peer *peer = info ? calloc(1, sizeof *peer) : NULL;
     if (peer) {
         peer->socket = info->connect_fd;
+        forget_coming(server, peer->socket);
         info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         peer->client = client_find(server, info ? info->client_addr : NULL);
         write_address(info ? info->client_addr : NULL, peer->address);
@@ -411,9 +423,25 @@ void peers_watch(struct server *server) {
 
 /* ---- The end ---- */
 
+/* Its thread looks at it later, and until then there is no peer. */
+void peers_add(struct server *server, int socket, const struct sockaddr *address, socklen_t length) {
+    struct peers *peers = &server->peers;
+    pthread_mutex_lock(&peers->lock);
+    if (peers->coming_count < BACKLOG) {
+        peers->coming[peers->coming_count++] = socket;
+        peers->handed = seconds_now();
+    }
+    pthread_mutex_unlock(&peers->lock);
+    if (MHD_add_connection(server->daemon, socket, address, length) != MHD_YES) {
+        pthread_mutex_lock(&peers->lock);
+        forget_coming(server, socket);
+        pthread_mutex_unlock(&peers->lock);
+    }
+}
+
 bool peers_ask(struct server *server) {
-    bool asking = false;
     pthread_mutex_lock(&server->peers.lock);
+    bool asking = server->peers.coming_count && seconds_now() < server->peers.handed + HEAD_SECONDS;
     for (const struct peer *peer = server->peers.newest; peer && !asking; peer = peer->older) {
         asking = !peer->ended && has_begun(peer);
     }

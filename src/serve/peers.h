@@ -31,7 +31,9 @@ void peer_answer(struct request *request);
 /* The status of such an answer, once; 0: there was none. Writes the address of the client. */
 unsigned peer_status(const struct request *request, char address[PEER_ADDRESS]);
 
-/* Whether a request is on its way whose head is not complete. */
+/* Hands a connection to libmicrohttpd that somebody else has accepted. */
+void peers_add(struct server *server, int socket, const struct sockaddr *address, socklen_t length);
+/* Whether a request is on its way whose head is not complete, or may be. */
 bool peers_ask(struct server *server);
 /* Tells all clients that the server sends no more. What they still send is read, so that no connection is reset. */
 void peers_part(struct server *server);

@@ -21,8 +21,7 @@ enum {
     PART_MILLISECONDS = 50,
     REST_LIMIT = 300,
     CONNECTION_MEMORY = 64 << 10,
-    HTTP_THREADS = 2,
-    BACKLOG = 1024
+    HTTP_THREADS = 2
 };
 
 /* ---- The address ---- */
@@ -196,7 +195,7 @@ static void stop_listening(struct server *server) {
     fcntl(listening, F_SETFL, fcntl(listening, F_GETFL) | O_NONBLOCK);
     for (int made; (made = accept4(listening, (struct sockaddr *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
          length = sizeof address) {
-        MHD_add_connection(server->daemon, made, (struct sockaddr *)&address, length);
+        peers_add(server, made, (struct sockaddr *)&address, length);
     }
     if (nothing >= 0) {
         dup3(nothing, listening, O_CLOEXEC);
@@ -212,7 +211,8 @@ static void drain(struct server *server, const sigset_t *set) {
     atomic_store(&server->load.draining, true);
     note(server, LOG_INFO, "ending: no new connections; requests in progress are answered");
     stop_listening(server);
-    while ((atomic_load(&server->load.in_flight) || peers_ask(server)) && seconds_now() < until) {
+    for (int quiet = 0; quiet < 2 && seconds_now() < until;) { /* what was accepted just now is seen the second time */
+        quiet = atomic_load(&server->load.in_flight) || peers_ask(server) ? 0 : quiet + 1;
         const int number = sigtimedwait(set, NULL, &moment);
         if (number == SIGTERM || number == SIGINT) {
             break;

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 enum { KEY_BYTES = 16, KEY_TEXT = 2 * KEY_BYTES + 1, REQUEST_PICTURES = 1000, JSON_VALUES = 1 << 20 };
-enum { CLIENT_NAME = 16, CLIENT_SLOTS = 256, PARTING = 64 };
+enum { CLIENT_NAME = 16, CLIENT_SLOTS = 256, PARTING = 64, BACKLOG = 1024 };
 /* New tags that a lesson may bring, and tags that a model may have. */
 enum { LESSON_TAGS = 1000, MODEL_TAGS = 10000 };
 
@@ -422,6 +422,9 @@ struct peers {
     double watched; /* when they were looked at last */
     struct client *clients[CLIENT_SLOTS];
     struct client stranger; /* for connections whose client has no memory */
+    int coming[BACKLOG];    /* sockets that were handed to libmicrohttpd, which has not looked at them yet */
+    size_t coming_count;
+    double handed; /* when the last of them was */
 };
 
 struct server {

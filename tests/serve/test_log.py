@@ -1,5 +1,5 @@
-"""The log: one line for each request, whatever becomes of it, which no client can forge and in which nothing is secret; rotation loses none,
-and a log that cannot be written holds up nothing."""
+"""The log: one line for each request, whatever becomes of it, which no client can forge and in which nothing is secret; rotation loses
+none, and a log that cannot be written holds up nothing."""
 import http.client
 import json
 import os
@@ -66,7 +66,8 @@ def every_answer(scratch, model, folder):
             assert line["level"] == ("error" if status >= 500 else "warning" if status >= 400 else "info"), line
             return line
 
-        status, answer = server.ask("POST", "/v1/tag?name=holiday.jpg&token=secret", picture, {"Content-Type": "image/jpeg", **RIGHT}, raw=True)
+        kind = {"Content-Type": "image/jpeg", **RIGHT}
+        status, answer = server.ask("POST", "/v1/tag?name=holiday.jpg&token=secret", picture, kind, raw=True)
         assert expect("POST", "/v1/tag", 200, len(picture), len(answer))["token"] == "the-owner" and status == 200
         server.ask("HEAD", "/v1/classes", None, RIGHT, raw=True)
         expect("HEAD", "/v1/classes", 200, 0, 0)
@@ -76,9 +77,11 @@ def every_answer(scratch, model, folder):
         assert "token" not in expect("GET", "/", 200, 0)
         server.ask("GET", "/", None, {"If-None-Match": server.headers["etag"]})
         expect("GET", "/", 304, 0, 0)
-        for method, path, headers, wanted in (("GET", "/v1/status", {}, 401), ("GET", "/v1/status?x", {"Authorization": "Bearer " + "w" * 30}, 401),
-                                              ("POST", "/v1/teach", {"Authorization": "Bearer another-token-of-24-letters"}, 403), ("DELETE", "/v1/tag", RIGHT, 405),
-                                              ("GET", "/v2/health/live", {}, 200), ("POST", "/v1/teach", RIGHT, 400), ("GET", "/v1/status", {"Host": "evil.example"}, 421)):
+        wrong, reader = {"Authorization": "Bearer " + "w" * 30}, {"Authorization": "Bearer another-token-of-24-letters"}
+        for method, path, headers, wanted in (("GET", "/v1/status", {}, 401), ("GET", "/v1/status?x", wrong, 401),
+                                              ("POST", "/v1/teach", reader, 403), ("DELETE", "/v1/tag", RIGHT, 405),
+                                              ("GET", "/v2/health/live", {}, 200), ("POST", "/v1/teach", RIGHT, 400),
+                                              ("GET", "/v1/status", {"Host": "evil.example"}, 421)):
             assert server.ask(method, path, None, headers)[0] == wanted
             expect(method, path.split("?")[0], wanted)
         time_of_day = "2026-01-01T00:00:00.000Z info request client=10.0.0.1 method=GET path=/v1/backup status=200"
@@ -89,7 +92,8 @@ def every_answer(scratch, model, folder):
         head = b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: image/jpeg\r\n" % TOKEN.encode()
         assert say(server, head + b"Content-Length: 9999999\r\n\r\nx").startswith(b"HTTP/1.1 413")
         expect("POST", "/v1/tag", 413, 0)
-        assert say(server, head + b"Transfer-Encoding: chunked\r\n\r\n", *[b"10000\r\n" + bytes(65536) + b"\r\n"] * 17).startswith(b"HTTP/1.1 413")
+        chunk = b"10000\r\n" + bytes(65536) + b"\r\n"
+        assert say(server, head + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 17).startswith(b"HTTP/1.1 413")
         expect("POST", "/v1/tag", 413)
         assert say(server, b"GET /v1/tag HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 400")
         expect("GET", "/v1/tag", 400)
@@ -100,7 +104,7 @@ def every_answer(scratch, model, folder):
         say(server, b"GET /v1/sta", read=False)
         expect("-", "-", 0, complete=False)
         assert server.stop() == 0
-        assert all(json.loads(line)["event"] == "note" for line in server.said), server.said  # messages also go to stderr, and requests do not
+        assert all(json.loads(line)["event"] == "note" for line in server.said), server.said  # on stderr there are no requests
     assert [(one["method"], one["path"]) for one in requests_of(log)] == expected
     text = log.read_text()
     assert not any(word in text for word in (TOKEN, "another-token", "w" * 30, "holiday", "secret", "name=")), text
@@ -146,7 +150,8 @@ def rotation(scratch, model):
         server.good("GET", "/v1/status")
         assert server.stop() == 0
     line = [line for line in (scratch / "gone/log").read_text().splitlines() if " request " in line][-1]
-    assert re.fullmatch(r"\S+Z info request client=127\.0\.0\.1 method=GET path=/v1/status status=200 ms=[0-9.]+ in=0 out=[0-9]+ complete=true", line), line
+    fields = r"client=127\.0\.0\.1 method=GET path=/v1/status status=200 ms=[0-9.]+ in=0 out=[0-9]+ complete=true"
+    assert re.fullmatch(rf"\S+Z info request {fields}", line), line
 
 
 def cannot_be_written(model):
@@ -181,7 +186,8 @@ def levels(scratch, model):
         port = free.getsockname()[1]
     for level, wanted in (("error", []), ("warning", [404]), ("debug", [200, 404])):
         log = scratch / f"log.{level}"
-        process = subprocess.Popen([serving.COMMAND, "serve", model, "--listen", f"127.0.0.1:{port}", "--log", "json", "--log-level", level, "--log-file", log], stderr=subprocess.PIPE)
+        options = ["--listen", f"127.0.0.1:{port}", "--log", "json", "--log-level", level, "--log-file", log]
+        process = subprocess.Popen([serving.COMMAND, "serve", model, *options], stderr=subprocess.PIPE)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         while True:
             try:
@@ -199,8 +205,10 @@ def levels(scratch, model):
         assert process.returncode == 0 and bool(said) == (level == "debug"), said
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         assert [one["status"] for one in lines if one["event"] == "request"] == wanted, lines
-        assert any(one["level"] == "debug" and "a connection of 127.0.0.1 begins" in one["text"] for one in lines if one["event"] == "note") == (level == "debug")
-    for options, error in ((("--log", "xml"), "is not one of text|json"), (("--log-level", "all"), "is not one of error"), (("--log-file", scratch / "none/log"), "the log cannot be opened")):
+        notes = [one["text"] for one in lines if one["event"] == "note" and one["level"] == "debug"]
+        assert any("a connection of 127.0.0.1 begins" in text for text in notes) == (level == "debug")
+    for options, error in ((("--log", "xml"), "is not one of text|json"), (("--log-level", "all"), "is not one of error"),
+                           (("--log-file", scratch / "none/log"), "the log cannot be opened")):
         done = subprocess.run([serving.COMMAND, "serve", model, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True)
         assert done.returncode == 2 and error in done.stderr, done
 
