@@ -3,7 +3,8 @@
 #   make cuda       the plug-in for NVIDIA devices at build/libl3a-cuda.so; plain make builds it where nvcc is installed
 #   make demo       draw pictures, learn them in phases, tag some: build/demo
 #   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI;
-#                   TESTS and EXCEPT choose tests, TARGETS what they need; some tests wait, so one more runs than there are processors)
+#                   TESTS and EXCEPT choose tests, TARGETS what they need; some tests wait, so one more runs than there are processors;
+#                   CMAKE_OPTIONS are for CMake; tests/again build repeats what failed)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
 #   make tarball    the source as build/l3a-VERSION.tar.gz, the same bytes wherever it is made
@@ -20,10 +21,11 @@ JOBS ?= $(shell nproc)
 TESTS ?= .
 EXCEPT ?= ^$
 TARGETS ?= all
+CMAKE_OPTIONS ?=
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
-            -DL3A_WERROR=$(WERROR) -DL3A_CUDA=$(CUDA) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
+            -DL3A_WERROR=$(WERROR) -DL3A_CUDA=$(CUDA) $(CMAKE_OPTIONS) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
 .PHONY: all cuda demo test bench fuzz fuzz-long tarball deb static install uninstall format clean wheel
 all:

@@ -98,7 +98,9 @@ makes_the_package() {
     cp -r "$L3A_SOURCE"/{CHANGELOG.md,CONTRIBUTING.md,README.md,docs,examples,models} . && cp -r "$packaging/debian" debian || return 1
     printf 'l3a (%s-1) unstable; urgency=medium\n\n  * This build.\n\n -- %s  %s\n' "$version" "$(sed -n 's/^Maintainer: //p' debian/control)" \
         "$(date -R)" >debian/changelog
-    DESTDIR=$PWD/debian/tmp cmake --install "$L3A_BUILD" --prefix /usr >log || { cat log; return 1; }
+    # All files have this component; with its name, the build folder's list of what `make uninstall` removes stays as it is.
+    DESTDIR=$PWD/debian/tmp cmake --install "$L3A_BUILD" --prefix /usr --component Unspecified >log || { cat log; return 1; }
+    rm -f "$L3A_BUILD/install_manifest_Unspecified.txt"
     mkdir -p debian/tmp/usr/share/zsh && mv debian/tmp/usr/share/zsh/site-functions debian/tmp/usr/share/zsh/vendor-completions
     export DH_OPTIONS=-pl3a # and no other package
     local step
