@@ -15,6 +15,7 @@ from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entr
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
+ARCHIVE_STEP = 1024  # pictures of an archive that are tagged before their tags are handed over
 PIXEL_LIMIT = 64000000  # the library's; see l3a_picture_options in the header
 Picture = Any  # a path, the bytes of a file, a Pillow image, or an array [height, width, 3] of uint8
 
@@ -328,9 +329,13 @@ class Tagger:
             library.l3a_tags_free(made.value)
 
     def _tag_files(self, reader: int, paths: Sequence[Any]) -> List[Union[Tags, Error]]:
+        names = text_array(path_bytes(path) for path in paths)
+        return self._tag_many(reader, library.l3a_reader_tag_files, names, len(paths))
+
+    def _tag_many(self, reader: int, function: Any, *arguments: Any) -> List[Union[Tags, Error]]:
+        """Calls a function of the library that passes the tags of each picture to a callback."""
         found: List[Union[Tags, Error]] = []
         raised: List[BaseException] = []
-        names = text_array(path_bytes(path) for path in paths)
         with Interrupt() as interrupt:
             def take(index: int, status: int, tags: int, user: Any) -> int:
                 try:
@@ -338,13 +343,32 @@ class Tagger:
                 except BaseException as error:
                     raised.append(error)
                 return bool(raised) or interrupt.came
-            status = library.l3a_reader_tag_files(reader, names, len(paths), l3a_tags_callback(take), None)
+            status = function(reader, *arguments, l3a_tags_callback(take), None)
         interrupt.check()
         if raised:
             raise raised[0]
         if status:
             raise _reader_error(reader, status)
         return found
+
+    def tag_archive(self, archive: Any) -> Iterator[Tuple[str, Union[Tags, Error]]]:
+        """The pictures in a tar file, which is not unpacked, one after another: ``ARCHIVE/MEMBER`` and the tags, or the
+        :class:`l3a.Error` of a picture that cannot be read. Several archives are written as in the command: ``"a.tar,b.tar"``,
+        ``"shard-*.tar"`` or ``"shard-{0000..0099}.tar"``. Of one that is damaged, only the error comes, at the end."""
+        name = path_bytes(archive)
+        text = name if name.startswith(b"tar:") else b"tar:" + name
+        with self._context.lock:
+            self._open()
+            pictures = self._context.make("l3a_pictures_free", "l3a_pictures_find", text_array([text]), 1)
+        count = library.l3a_pictures_count(pictures.handle)
+        for first in range(0, count, ARCHIVE_STEP):
+            step = min(ARCHIVE_STEP, count - first)
+            with self._reader() as reader:
+                found = self._tag_many(reader, library.l3a_reader_tag_pictures, pictures.handle, first, step)
+            for i, tags in enumerate(found):
+                yield decode(library.l3a_pictures_path(pictures.handle, first + i)), tags
+        for path, reason in _skipped(pictures):
+            yield path, make_error(Status.ERROR_FORMAT, f"{path}: {reason}")
 
     # ---- Teaching
     @contextlib.contextmanager
@@ -509,6 +533,14 @@ def _pool(name: Optional[str]) -> int:
     if name not in kinds:
         raise problem(f"pool is {name!r}", 'use "cls", "mean" or "cls+mean"')
     return int(kinds[name])
+
+
+def _skipped(pictures: Handle) -> Iterator[Tuple[str, str]]:
+    """What was found and is no picture, and why."""
+    index = 0
+    while (path := library.l3a_pictures_skipped(pictures.handle, index)) is not None:
+        yield decode(path), decode(library.l3a_pictures_reason(pictures.handle, index))
+        index += 1
 
 
 def _reader_error(reader: int, status: int) -> Error:

@@ -8,10 +8,13 @@ static const struct manual manuals[] = {
     {"data",
      "Describes a data set and checks that it is complete: how many pictures and labels it has, how many pictures each class has, "
      "and which classes appear together. With --protocol, also shows how many pictures each phase has for training and testing.\n"
-     "DATASET is voc:FOLDER (the folder that contains VOC2007), coco:FOLDER (the folder that contains annotations), list:FILE.csv "
-     "or folders:FOLDER. A CSV file has the columns path, labels (class names separated by semicolons) and, optionally, split. "
+     "DATASET is voc:FOLDER (the folder that contains VOC2007), coco:FOLDER (the folder that contains annotations), list:FILE.csv, "
+     "folders:FOLDER or tar:FILE.tar. A CSV file has the columns path, labels (class names separated by semicolons) and, "
+     "optionally, split. "
      "Paths are relative to the CSV file. A folder of folders has a folder for each class, with its pictures; a picture that is "
-     "in several folders shows several classes.\n"
+     "in several folders shows several classes. A tar file has pictures KEY.jpg, .png, .webp or .heic, as WebDataset does, with "
+     "labels in KEY.json ({\"labels\": [\"dog\", \"cat\"]}), KEY.cls (one class) or KEY.txt (a label on each line). Several are "
+     "written as tar:a.tar,b.tar, 'tar:shard-*.tar' or 'tar:shard-{0000..0099}.tar'.\n"
      "Pictures that are missing or empty are listed, and the exit code is then 2. So are pictures that cannot be decoded, if "
      "--check-pictures is given.",
      "Check your own pictures before you start:\n"
@@ -22,7 +25,7 @@ static const struct manual manuals[] = {
      "  l3a data voc:VOCdevkit --protocol B0-C4\n"},
     {"extract",
      "Runs the pictures of a data set through a frozen network and writes a feature file: one row of numbers per picture, with its "
-     "labels. Learning needs nothing else.\n"
+     "labels. Learning needs nothing else. 'l3a help data' says what data sets look like.\n"
      "The checkpoint is a .safetensors file or a PyTorch file (.pth, .pt). Nothing in a PyTorch file is executed. The network is "
      "recognised from its tensors: ViT (tiny, small, base or large), ResNet or TResNet. Use 'l3a info FILE' to see which one a "
      "file contains.\n"
@@ -45,6 +48,8 @@ static const struct manual manuals[] = {
      "  l3a extract --backbone vit_tiny.safetensors --data list:pets.csv --split train -o train.safetensors\n"
      "Features of the VOC 2007 test pictures, at half the file size:\n"
      "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split test --float16 -o test.safetensors\n"
+     "Features of the pictures in a hundred tar files, which are not unpacked:\n"
+     "  l3a extract --backbone vit_tiny.safetensors --data 'tar:shard-{0000..0099}.tar' -o train.safetensors\n"
      "Start this on as many machines as you like, in a folder that they share:\n"
      "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --shards 32 -o train.safetensors\n"
      "Two machines, each with half of the pictures:\n"
@@ -177,7 +182,9 @@ static const struct manual manuals[] = {
      "Tag all pictures in a folder with three tags each, as CSV:\n"
      "  find photos -name '*.jpg' | l3a predict pets.safetensors --backbone vit_tiny.safetensors - --top 3 --format csv\n"},
     {"tag",
-     "Tags pictures, and all pictures in folders and their subfolders. Every picture is listed: with its tags and their scores, "
+     "Tags pictures, and all pictures in folders and their subfolders; tar:FILE.tar stands for the pictures in a tar file, which "
+     "is "
+     "not unpacked, and several are written as for 'l3a data'. Every picture is listed: with its tags and their scores, "
      "the "
      "highest first; with '-' if it has none; or with the reason why it cannot be read, and the exit code is then 2. A score near "
      "1 "
@@ -219,6 +226,8 @@ static const struct manual manuals[] = {
      "  l3a tag pets.l3a holiday\n"
      "Write a table for a spreadsheet, with the pictures to check first:\n"
      "  l3a tag pets.l3a holiday --sort uncertain -o tags.csv\n"
+     "Tag the pictures in tar files:\n"
+     "  l3a tag pets.l3a 'tar:shard-*.tar' -o tags.csv\n"
      "Look for small things as well:\n"
      "  l3a tag pets.l3a holiday --views 14\n"
      "Write keywords for photo programs:\n"

@@ -6,6 +6,7 @@ import os
 import pickle
 import struct
 import subprocess
+import tarfile
 import tempfile
 import threading
 import tracemalloc
@@ -99,6 +100,25 @@ class AsTheCommand(Pictures):
 
 
 class Tagging(Pictures):
+    def test_pictures_in_tar_files(self):
+        tagger = self.taught()
+        paths = [path for paths in self.paths.values() for path in paths]
+        Path("bad.jpg").write_text("no picture")
+        for name, inside in {"a.tar": paths[:5] + ["bad.jpg"], "b.tar": paths[5:]}.items():
+            with tarfile.open(name, "w") as archive:
+                for path in inside:
+                    archive.add(path)
+        Path("c.tar").write_bytes(Path("a.tar").read_bytes()[:2000])
+        found = list(tagger.tag_archive("tar:[abc].tar"))
+        self.assertEqual([path for path, _ in found], [f"a.tar/{path}" for path in paths[:5]] + [f"b.tar/{path}" for path in paths[5:]]
+                         + ["a.tar/bad.jpg", "c.tar"])
+        self.assertEqual([tags.all for _, tags in found[:12]], [tags.all for tags in tagger.tag(paths)])
+        self.assertIn("this is a text, not a picture", str(found[12][1]))
+        self.assertIn(f"'{paths[0]}' should have", str(found[13][1]))
+        self.assertEqual(len(list(tagger.tag_archive(Path("a.tar")))), 6)
+        with self.assertRaisesRegex(l3a.Error, "no file has such a name"):
+            list(tagger.tag_archive("none-*.tar"))
+
     def test_every_form_of_a_picture_gives_the_same_tags(self):
         tagger, path = self.taught(), self.paths["green"][3]
         expected = tagger.tag(path).all

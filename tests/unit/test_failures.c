@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "data/features.h"
+#include "archive.h"
 #include "memory_folder.h"
 
 #include <dirent.h>
@@ -326,7 +327,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 static struct {
     char *folder;
     char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *crops;
-    char *backbone, *picture, *pictures, *tags;
+    char *backbone, *picture, *pictures, *archive, *tags;
 } input;
 
 /* What the scenarios write, in memory; runs and sweeps that reports are about. */
@@ -450,6 +451,19 @@ static void save_model_of_phases(l3a_context *context, const l3a_options *option
 }
 
 /* A backbone, a picture, and a model of features as wide as the backbone's. */
+/* A picture with its labels. */
+static void save_archive(void) {
+    size_t count;
+    char *bytes = read_bytes(input.picture, &count);
+    archive_begin();
+    archive_add('x', "PaxHeader", "20 path=picture.jpg\n");
+    archive_add_bytes('0', "long", bytes, count);
+    archive_add('0', "picture.json", "{\"labels\": [\"ant\", 7]}");
+    archive_end();
+    write_bytes(input.archive, archive, archive_length);
+    free(bytes);
+}
+
 static void save_tagger(l3a_context *context) {
     enum { FEATURES = 64 };
     static float values[RUN_ROWS * FEATURES];
@@ -460,10 +474,12 @@ static void save_tagger(l3a_context *context) {
     input.backbone = path_in(input.folder, "backbone.safetensors");
     input.picture = path_in(input.folder, "picture.jpg");
     input.pictures = path_in(input.folder, "pictures.csv");
+    input.archive = path_in(input.folder, "pictures.tar");
     input.tags = path_in(input.folder, "tags.safetensors");
     write_small_backbone(context, input.backbone, 1);
     write_small_picture(input.picture, 1);
     write_bytes(input.pictures, "path,labels\npicture.jpg,ant\n", 28);
+    save_archive();
     random_table(8, RUN_ROWS, FEATURES, CLASSES, 2, values, labels);
     assert_ok(context, l3a_features_wrap(context, values, labels, RUN_ROWS, 1, FEATURES, class_names, CLASSES, &table));
     assert_ok(context, l3a_model_create(context, FEATURES, &options, &model));
@@ -513,7 +529,7 @@ static int remove_inputs(void **state) {
     char *const paths[] = {input.table, input.run_table, input.npy_values, input.npy_labels, input.npy_names,
                            input.model, input.apart,     input.early,      input.late,       input.few,
                            kept,        input.backbone,  input.picture,    input.pictures,   input.tags,
-                           input.crops};
+                           input.crops, input.archive};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         free(paths[i]);
     }
@@ -1164,6 +1180,21 @@ static l3a_status extract_one(struct stage *stage) {
     return status == L3A_OK ? l3a_extract(stage->context, stage->backbone, stage->dataset, &options, stage->path, NULL) : status;
 }
 
+static l3a_status read_archive(struct stage *stage) {
+    char name[600];
+    snprintf(name, sizeof name, "tar:%s", input.archive);
+    l3a_picture picture = {.size = sizeof picture};
+    l3a_status status = l3a_dataset_open(stage->context, name, NULL, NULL, &stage->dataset);
+    if (status == L3A_OK) {
+        status = l3a_dataset_picture(stage->dataset, 0, NULL, &picture);
+    }
+    if (status == L3A_OK) {
+        same_as_undisturbed(picture.pixels, 3 * picture.width * picture.height);
+    }
+    l3a_picture_free(stage->context, &picture);
+    return status;
+}
+
 /* A failure that a reader reports becomes the context's, where the loop looks for a text. */
 static l3a_status of_reader(struct stage *stage, l3a_status status) {
     if (status != L3A_OK) {
@@ -1307,6 +1338,7 @@ static const struct scenario scenarios[] = {
     {"read the record of a run", run_once, NULL, read_record, check_nothing, false, false},
     {"draw a data set", NULL, NULL, draw_one, check_drawn, true, false},
     {"extract a picture", put_old_file, NULL, extract_one, check_file, true, false},
+    {"read a picture in an archive", NULL, NULL, read_archive, check_nothing, false, false},
     {"open a tagger", NULL, NULL, open_tagger, check_tagger, false, false},
     {"reload a tagger", NULL, open_tagger, reload_tagger, check_tagger, false, false},
     {"tag a picture", NULL, open_tagger, tag_picture, check_tagger, false, false},
