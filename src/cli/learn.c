@@ -158,9 +158,10 @@ static bool is_empty_shard(const struct arguments *arguments, const char *path) 
 
 /* Whether the features are a shard without an image of the classes, all of which it knows. The other shards may have some. */
 static bool is_idle_shard(const l3a_features *features, const struct list *list) {
-    const int8_t *labels = l3a_features_labels(features);
+    const bool shard = l3a_features_record(features, "shard") != NULL && list->count;
+    const int8_t *labels = shard ? l3a_features_labels(features) : NULL;
     const size_t rows = l3a_features_rows(features), classes = l3a_features_class_count(features);
-    bool idle = labels && l3a_features_record(features, "shard") != NULL && list->count;
+    bool idle = labels != NULL;
     for (size_t i = 0; idle && i < list->count; i++) {
         size_t k = 0;
         while (k < classes && strcmp(list->items[i], l3a_features_class(features, k)) != 0) {

@@ -82,9 +82,25 @@ def learns_and_evaluates(train, test):
             done = l3a(size, "learn", path, "--features", train, "--classes", classes, "--dim", 30, "--precision", "double")
         check(done.stdout.count("phase 2: 2 new classes") == 1, f"learn: {done.stdout}")
     same_models(folder / "model 0", folder / "model 2", "learn")
+    learns_more_and_from_npy(table("more", 60))
     alone, together = (json.loads(l3a(size, "eval", folder / "model 0", "--features", test, "--format", "json").stdout) for size in (0, 3))
     check(alone == together, f"eval: {alone} and {together}")
     check(not list(folder.glob(".*l3a-*")), f"locks or temporary files are left: {list(folder.glob('.*'))}")
+
+
+def learns_more_and_from_npy(more):
+    labels = np.zeros((300, 3), np.int8)
+    labels[np.arange(300), np.arange(300) // 100] = 1  # sorted, so that a process learns rows whose labels another one holds
+    np.save(folder / "rows.npy", rng.normal(size=(300, 5)).astype(np.float32) + labels @ np.eye(3, 5, dtype=np.float32))
+    np.save(folder / "labels.npy", np.asfortranarray(labels.astype(np.float64)))
+    shape = ["--dim", 30, "--precision", "double", "--pseudo", "off"]
+    for size in 0, 3:
+        tables = ["--features", folder / "rows.npy", "--labels", folder / "labels.npy"]
+        l3a(size, "learn", folder / f"npy {size}", *tables, "--classes", "class 1,class 2", *shape)
+        for rows in folder / "train", more:
+            l3a(size, "learn", folder / f"more {size}", "--features", rows, "--classes", "c0,c1", *shape)
+    same_models(folder / "npy 0", folder / "npy 3", "labels in Fortran order")
+    same_models(folder / "more 0", folder / "more 3", "more images of classes that are known")
 
 
 def no_process_reads_all_features():
