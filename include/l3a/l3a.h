@@ -1167,6 +1167,8 @@ L3A_PUBLIC size_t l3a_cluster_started(size_t *process);
 /* Joins the processes that were started with this one, which all call this, once. A process that is alone makes a cluster of one,
  * without the plug-in. The context holds the error text, and must outlive the cluster. */
 L3A_PUBLIC l3a_status l3a_cluster_open(l3a_context *context, l3a_cluster **cluster);
+/* How many of the processes are on this machine, with this one. Since 0.11. */
+L3A_PUBLIC size_t l3a_cluster_locals(const l3a_cluster *cluster);
 /* Sets what a context needs to work with the others, if there are any: sum, sum_user, process, processes, divide, lead_threads.
  * threads and memory_limit, if they are 0, become this process's share of what the processes on one machine have, and the device
  * "cuda" becomes one of its own, as far as there are enough. While the context waits for other processes, its on_event gets

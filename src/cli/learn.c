@@ -124,7 +124,8 @@ static bool knows_any(const l3a_model *model, const struct list *list) {
 }
 
 /* Prints the plan of the phase before it begins. */
-static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, l3a_features *features, const struct list *list) {
+static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, const l3a_options *settings,
+                             l3a_features *features, const struct list *list) {
     l3a_plan plan = {.size = sizeof plan};
     uint64_t images;
     char memory[32], file[32];
@@ -134,6 +135,7 @@ static l3a_status print_plan(const struct arguments *arguments, l3a_model *model
                 l3a_model_phase_count(model) + 1, list->count, plural(list->count, "class", "classes"), images,
                 plural(images, "image", "images"), size_text(plan.memory, memory), size_text(plan.file, file));
         print_device_plan(stderr, arguments, plan.device_memory, l3a_model_phase_count(model) + 1, plan.spilled_phases);
+        print_process_plan(stderr, arguments, settings);
     }
     return status;
 }
@@ -207,7 +209,7 @@ static int learn(const struct arguments *arguments, const char *path, l3a_featur
     }
     if (status == L3A_OK && fits) {
         warn_of_idle_settings(arguments, settings);
-        status = print_plan(arguments, model, features, list);
+        status = print_plan(arguments, model, settings, features, list);
     }
     const size_t before = l3a_model_class_count(model);
     const bool more = status == L3A_OK && fits && knows_any(model, list);

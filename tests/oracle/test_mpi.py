@@ -117,6 +117,13 @@ def no_process_reads_all_features():
     check(all(4 * rows * wide // 2 <= count < 4 * rows * wide * 3 // 4 for count in read), f"half of the features each, of {4 * rows * wide}: {read}")
 
 
+def many_processes_on_a_machine_are_told_of_threads(train, test):
+    words = "2 processes on this machine: each holds sums of 512.00 MiB"
+    for size, dim, solver, times in (2, 8192, "auto", 1), (2, 8191, "auto", 0), (0, 8192, "auto", 0), (2, 8192, "scalapack", 0):
+        done = l3a(size, "run", "--train", train, "--test", test, "--dim", dim, "--solver", solver, "--dry-run", code=None)
+        check((done.stdout + done.stderr).count(words) == times, f"{size} processes, dim {dim}, {solver}: {done.stdout} {done.stderr}")
+
+
 def one_process_is_alone(train, test):
     l3a(1, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "single")
     check("processes" not in json.loads((folder / "single/run.json").read_text())["run"], "one process under mpirun is alone")
@@ -213,6 +220,7 @@ try:
     sweeps_are_those_of_one_process(*tables)
     learns_and_evaluates(*tables)
     no_process_reads_all_features()
+    many_processes_on_a_machine_are_told_of_threads(*tables)
     one_process_is_alone(*tables)
     failures_end_all_processes(*tables)
     a_missing_plugin_is_explained(tables[0])
