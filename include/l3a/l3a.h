@@ -574,12 +574,15 @@ L3A_PUBLIC size_t l3a_features_width(const l3a_features *features);
 L3A_PUBLIC size_t l3a_features_views(const l3a_features *features);
 L3A_PUBLIC size_t l3a_features_class_count(const l3a_features *features);
 L3A_PUBLIC const char *l3a_features_class(const l3a_features *features, size_t index);
-/* [rows x class_count], in the order of l3a_features_class(); NULL if there are no labels. */
+/* [rows x class_count], in the order of l3a_features_class(); NULL if there are no labels. Of a table in a file, processes that
+ * divide the rows (l3a_context_options) hold the labels of their own part each, and no ids. This call reads those of all rows,
+ * which the process then holds; it returns NULL if it cannot. Since 0.11, before which each process held all of them. */
 L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
 /* [rows x class_count]: 1 if the row belongs to the phase of the class, as in l3a_dataset_members(). NULL: a row belongs to the
- * classes whose label is 1. */
+ * classes whose label is 1. It reads all rows as l3a_features_labels() does. */
 L3A_PUBLIC const int8_t *l3a_features_members(const l3a_features *features);
-/* The name of a row's picture; NULL if the file has no ids. */
+/* The name of a row's picture; NULL if the file has no ids. Processes that divide the rows read it from the file, and the text is
+ * valid until the next call. */
 L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
 /* Names the pictures of a table that is in memory or of NumPy files: one name per row, without newlines. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_features_set_ids(l3a_features *features, const char *const *ids, size_t count);
@@ -1195,6 +1198,8 @@ L3A_PUBLIC size_t l3a_cluster_started(size_t *process);
 /* Joins the processes that were started with this one, which all call this, once. A process that is alone makes a cluster of one,
  * without the plug-in. The context holds the error text, and must outlive the cluster. */
 L3A_PUBLIC l3a_status l3a_cluster_open(l3a_context *context, l3a_cluster **cluster);
+/* How many of the processes are on this machine, with this one. Since 0.11. */
+L3A_PUBLIC size_t l3a_cluster_locals(const l3a_cluster *cluster);
 /* Sets what a context needs to work with the others, if there are any: sum, sum_user, process, processes, divide, lead_threads.
  * threads and memory_limit, if they are 0, become this process's share of what the processes on one machine have, and the device
  * "cuda" becomes one of its own, as far as there are enough. While the context waits for other processes, its on_event gets

@@ -876,6 +876,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_draw_dataset": (c_int, [c_void_p, c_void_p, c_char_p]),
     "l3a_cluster_started": (c_size_t, [c_void_p]),
     "l3a_cluster_open": (c_int, [c_void_p, c_void_p]),
+    "l3a_cluster_locals": (c_size_t, [c_void_p]),
     "l3a_cluster_join": (c_int, [c_void_p, c_void_p]),
     "l3a_cluster_end": (c_int, [c_void_p, c_int]),
     "l3a_cluster_abort": (None, [c_void_p, c_int]),

@@ -70,6 +70,10 @@ done:
     return status;
 }
 
+size_t l3a_cluster_locals(const l3a_cluster *cluster) {
+    return cluster ? cluster->place.locals : 1;
+}
+
 void l3a_cluster_free(l3a_cluster *cluster) {
     if (cluster) {
         if (cluster->plugin) {

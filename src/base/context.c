@@ -326,6 +326,21 @@ l3a_status follow_lead(l3a_context *context, l3a_status status, uint64_t *number
     return status;
 }
 
+l3a_status follow_lead_bytes(l3a_context *context, l3a_status status, void *bytes, size_t count) {
+    uint64_t words[512];
+    status = follow_lead(context, status, NULL);
+    for (size_t done = 0, n; divides_rows(context) && status == L3A_OK && done < count; done += n) {
+        n = count - done < sizeof words ? count - done : sizeof words;
+        memset(words, 0, sizeof words);
+        if (leads(context)) {
+            memcpy(words, (const char *)bytes + done, n);
+        }
+        status = sum_counts(context, words, (n + sizeof *words - 1) / sizeof *words);
+        memcpy((char *)bytes + done, words, n);
+    }
+    return status;
+}
+
 void own_part(const l3a_context *context, size_t rows, size_t *first, size_t *count) {
     const bool divides = divides_rows(context);
     const uint64_t index = divides ? context->options.process : 0, parts = divides ? context->options.processes : 1;

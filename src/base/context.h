@@ -109,6 +109,8 @@ static inline bool leads(const l3a_context *context) {
 }
 /* Takes over what process 0 has found: its number, and the failure if it failed there. Waits until all processes are here. */
 l3a_status follow_lead(l3a_context *context, l3a_status status, uint64_t *number);
+/* The same with any number of bytes. */
+l3a_status follow_lead_bytes(l3a_context *context, l3a_status status, void *bytes, size_t count);
 /* This process's part [first, first + count) of that many rows; the parts differ by one row at most. */
 void own_part(const l3a_context *context, size_t rows, size_t *first, size_t *count);
 

@@ -91,6 +91,7 @@ struct arguments {
     size_t setting_count;
     bool quiet;
     size_t processes;                    /* that were started together; 1: this one is alone */
+    size_t locals;                       /* those of them on this machine */
     const char *device;                  /* --device; NULL: it was not given */
     const char *program;                 /* what to type to start this program again */
     const char *line;                    /* the command line as typed or, with --resume, as recorded in the folder */
@@ -114,6 +115,8 @@ struct together {
 int together_begin(struct together *together, struct arguments *arguments);
 /* Fills in what a context needs to work with the others. */
 l3a_status together_join(const struct together *together, l3a_context_options *options);
+/* A line of a plan: says so if one process with threads would be faster than the processes on this machine. */
+void print_process_plan(FILE *to, const struct arguments *arguments, const l3a_options *settings);
 /* Waits for the others. If this process failed while they are at work, it ends them all. Returns the code. */
 int together_end(struct together *together, const struct arguments *arguments, int code);
 

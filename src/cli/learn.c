@@ -124,7 +124,8 @@ static bool knows_any(const l3a_model *model, const struct list *list) {
 }
 
 /* Prints the plan of the phase before it begins. */
-static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, l3a_features *features, const struct list *list) {
+static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, const l3a_options *settings,
+                             l3a_features *features, const struct list *list) {
     l3a_plan plan = {.size = sizeof plan};
     uint64_t images;
     char memory[32], file[32];
@@ -134,6 +135,7 @@ static l3a_status print_plan(const struct arguments *arguments, l3a_model *model
                 l3a_model_phase_count(model) + 1, list->count, plural(list->count, "class", "classes"), images,
                 plural(images, "image", "images"), size_text(plan.memory, memory), size_text(plan.file, file));
         print_device_plan(stderr, arguments, plan.device_memory, l3a_model_phase_count(model) + 1, plan.spilled_phases);
+        print_process_plan(stderr, arguments, settings);
     }
     return status;
 }
@@ -158,9 +160,10 @@ static bool is_empty_shard(const struct arguments *arguments, const char *path) 
 
 /* Whether the features are a shard without an image of the classes, all of which it knows. The other shards may have some. */
 static bool is_idle_shard(const l3a_features *features, const struct list *list) {
-    const int8_t *labels = l3a_features_labels(features);
+    const bool shard = l3a_features_record(features, "shard") != NULL && list->count;
+    const int8_t *labels = shard ? l3a_features_labels(features) : NULL;
     const size_t rows = l3a_features_rows(features), classes = l3a_features_class_count(features);
-    bool idle = labels && l3a_features_record(features, "shard") != NULL && list->count;
+    bool idle = labels != NULL;
     for (size_t i = 0; idle && i < list->count; i++) {
         size_t k = 0;
         while (k < classes && strcmp(list->items[i], l3a_features_class(features, k)) != 0) {
@@ -206,7 +209,7 @@ static int learn(const struct arguments *arguments, const char *path, l3a_featur
     }
     if (status == L3A_OK && fits) {
         warn_of_idle_settings(arguments, settings);
-        status = print_plan(arguments, model, features, list);
+        status = print_plan(arguments, model, settings, features, list);
     }
     const size_t before = l3a_model_class_count(model);
     const bool more = status == L3A_OK && fits && knows_any(model, list);

@@ -59,6 +59,7 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
             plural(plan->seeds, "seed", "seeds"), rows, size_text(plan->memory, memory), size_text(plan->file, file));
     print_estimate(to, arguments, request, plan->flops);
     print_device_plan(to, arguments, plan->device_memory, plan->parts, plan->spilled);
+    print_process_plan(to, arguments, request->settings);
 }
 
 static int print_run(const struct arguments *arguments, const struct request *request, const l3a_experiment *run,

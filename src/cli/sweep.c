@@ -105,6 +105,7 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
             plural(plan->passes, "pass", "passes"), size_text(plan->memory, memory));
     print_estimate(to, arguments, request, plan->flops);
     print_device_plan(to, arguments, plan->device_memory, plan->parts, plan->spilled);
+    print_process_plan(to, arguments, request->settings);
     for (size_t i = 0; i < l3a_experiment_points(sweep); i++) {
         fprintf(to, "  %s\n", l3a_experiment_label(sweep, i));
     }

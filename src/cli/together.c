@@ -59,6 +59,7 @@ int together_begin(struct together *together, struct arguments *arguments) {
         return explain(arguments, status);
     }
     arguments->processes = options.processes ? options.processes : 1;
+    arguments->locals = l3a_cluster_locals(together->cluster);
     if (arguments->processes > 1 && !divides_work(arguments->command)) {
         complain(arguments, "works in one process, but %zu were started together", arguments->processes);
         print_hint("start it without mpirun, or set L3A_ALONE=1 if the processes have nothing to do with each other");
@@ -69,6 +70,24 @@ int together_begin(struct together *together, struct arguments *arguments) {
 
 l3a_status together_join(const struct together *together, l3a_context_options *options) {
     return together->cluster ? l3a_cluster_join(together->cluster, options) : L3A_OK;
+}
+
+/* From about this dim on, processes on one machine lose more by sharing their sums than they gain (docs/scale.md). */
+enum { LARGE_DIM = 8192 };
+
+void print_process_plan(FILE *to, const struct arguments *arguments, const l3a_options *settings) {
+    char text[32], solver[32], memory[32];
+    l3a_options_get(settings, "dim", text, sizeof text);
+    l3a_options_get(settings, "solver", solver, sizeof solver);
+    const uint64_t dim = strtoull(text, NULL, 10);
+    if (arguments->locals > 1 && dim >= LARGE_DIM && strcmp(solver, "scalapack") != 0 &&
+        strcmp(l3a_context_device(arguments->context), "cpu") == 0) {
+        fprintf(
+            to,
+            "  %zu processes on this machine: each holds sums of %s, and they add them after each phase; one process with their "
+            "threads is faster from about dim %d on (docs/scale.md)\n",
+            arguments->locals, size_text(8 * dim * dim, memory), LARGE_DIM);
+    }
 }
 
 /* What this process has kept. */

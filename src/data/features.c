@@ -37,7 +37,7 @@ l3a_status features_create(l3a_context *context, const char *path, l3a_features 
     l3a_features *made = NULL;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    made->input.file = -1;
+    made->input.file = made->label_input.file = -1;
     made->views = made->stored = 1;
     TRY(copy_text(context, path, strlen(path), &made->owned_path));
     made->path = made->owned_path;
@@ -58,10 +58,12 @@ void l3a_features_free(l3a_features *features) {
     text_list_clear(context, &features->ids);
     text_list_clear(context, &features->record_keys);
     text_list_clear(context, &features->record_values);
-    release(context, features->owned_labels);
-    release(context, features->members);
+    release(context, features->labels.owned);
+    release(context, features->members.owned);
+    id_reader_free(context, features->id_reader);
     release(context, features->owned_values);
     input_close(&features->input);
+    input_close(&features->label_input);
     release(context, features->features.name);
     release(context, features);
 }
@@ -102,9 +104,10 @@ l3a_status features_borrow(l3a_context *context, const float *values, const int8
                                .views = views,
                                .stored = views,
                                .classes = *classes,
-                               .labels = classes->count ? labels : NULL,
+                               .labels = {.held = classes->count ? labels : NULL, .count = rows},
                                .values = values,
-                               .input = {.file = -1}};
+                               .input = {.file = -1},
+                               .label_input = {.file = -1}};
     return check_class_count(features);
 }
 
@@ -125,7 +128,7 @@ l3a_status l3a_features_wrap(l3a_context *context, const float *values, const in
     made->width = width;
     made->views = made->stored = views;
     made->values = values;
-    made->labels = class_count ? labels : NULL;
+    made->labels = (struct marks){.held = class_count ? labels : NULL, .count = rows};
     for (size_t i = 0; i < class_count; i++) {
         TRY(text_list_add(context, &made->classes, classes[i], strlen(classes[i])));
     }
@@ -173,22 +176,11 @@ const char *l3a_features_class(const l3a_features *features, size_t index) {
     return features && index < features->classes.count ? features->classes.items[index] : NULL;
 }
 
-const int8_t *l3a_features_labels(const l3a_features *features) {
-    return features ? features->labels : NULL;
-}
-
-const int8_t *l3a_features_members(const l3a_features *features) {
-    return features ? features->members : NULL;
-}
-
-const char *l3a_features_id(const l3a_features *features, size_t row) {
-    return features && row < features->ids.count ? features->ids.items[row] : NULL;
-}
-
 l3a_status l3a_features_set_ids(l3a_features *features, const char *const *ids, size_t count) {
     l3a_context *context = features ? features->context : NULL;
     l3a_status status = L3A_OK;
     text_list copies = {0};
+    uint64_t bytes = 0;
     NEED(context, features, ids);
     TRY(need_items(context, __func__, "ids", ids, count));
     FAIL_IF(count != features->rows, context, L3A_ERROR_ARGUMENT, "give each row one name", "%s: %zu ids for %zu rows",
@@ -197,9 +189,11 @@ l3a_status l3a_features_set_ids(l3a_features *features, const char *const *ids, 
         FAIL_IF(strchr(ids[i], '\n'), context, L3A_ERROR_DATA, "give every picture a name on one line",
                 "%s: the id of row %zu has a line break", features->path, i);
         TRY(text_list_add(context, &copies, ids[i], strlen(ids[i])));
+        bytes += strlen(ids[i]) + 1;
     }
     text_list_clear(context, &features->ids);
     features->ids = copies;
+    features->id_bytes = bytes;
     copies = (text_list){0};
 done:
     text_list_clear(context, &copies);
@@ -230,8 +224,8 @@ l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, features->values,
                        features->rows * view_rows(features->stored) * features->width * sizeof *features->values);
-    if (features->labels) {
-        XXH3_64bits_update(&state, features->labels, features->rows * features->classes.count);
+    if (features->labels.held) {
+        XXH3_64bits_update(&state, features->labels.held, features->rows * features->classes.count);
     }
     *checksum = XXH3_64bits_digest(&state);
 done:
@@ -241,7 +235,7 @@ done:
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns) {
     l3a_status status = L3A_OK;
     text_index index = {0};
-    FAIL_IF(!features->labels, features->context, L3A_ERROR_DATA,
+    FAIL_IF(!features->labels.held, features->context, L3A_ERROR_DATA,
             "use a feature file with labels, or give labels with the .npy file", "%s: no labels", features->path);
     TRY(text_index_make(features->context, features->classes.items, features->classes.count, &index));
     for (size_t i = 0; i < count; i++) {
@@ -257,46 +251,4 @@ l3a_status features_columns(l3a_features *features, const char *const *classes, 
 done:
     text_index_free(features->context, &index);
     return status;
-}
-
-static l3a_status rows_marked(l3a_features *features, const int8_t *marks, const size_t *columns, size_t column_count,
-                              size_t **rows, size_t *count) {
-    l3a_status status = L3A_OK;
-    size_t *found = NULL;
-    TRY(allocate(features->context, features->rows, sizeof *found, &found));
-    *count = 0;
-    for (size_t i = 0; i < features->rows; i++) {
-        const int8_t *own = marks + i * features->classes.count;
-        bool any = false;
-        for (size_t j = 0; j < column_count && !any; j++) {
-            any = own[columns[j]] == 1;
-        }
-        found[*count] = i;
-        *count += any;
-    }
-    *rows = found;
-done:
-    return status;
-}
-
-l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count) {
-    return rows_marked(features, features->labels, columns, column_count, rows, count);
-}
-
-l3a_status features_members_of(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count) {
-    return rows_marked(features, features->members ? features->members : features->labels, columns, column_count, rows, count);
-}
-
-uint64_t features_label_bytes(const l3a_features *features) {
-    return (uint64_t)features->rows * features->classes.count * (features->members ? 2 : 1);
-}
-
-void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
-                            size_t column_count, int8_t *labels) {
-    for (size_t i = 0; i < row_count; i++) {
-        const int8_t *from = features->labels + rows[i] * features->classes.count;
-        for (size_t j = 0; j < column_count; j++) {
-            labels[i * column_count + j] = from[columns[j]];
-        }
-    }
 }

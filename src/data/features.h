@@ -6,6 +6,17 @@
 #include "base/views.h"
 #include "format/safetensors.h"
 
+/* A matrix [rows x classes] of a table: its labels or its members. Processes that divide the rows of a file hold those of some rows
+ * each, and read the others when they need them. */
+struct marks {
+    const int8_t *held; /* [count x classes]; NULL: the table has none */
+    int8_t *owned;
+    size_t first, count;  /* the rows that are held */
+    struct tensor tensor; /* of all rows, in the file */
+};
+
+struct id_reader;
+
 struct l3a_features {
     l3a_context *context;
     const char *path; /* for messages */
@@ -14,16 +25,19 @@ struct l3a_features {
     size_t views;  /* of those that are stored, the ones in use */
     size_t stored; /* views */
     text_list classes;
-    const int8_t *labels;
-    int8_t *owned_labels;
-    int8_t *members;     /* NULL: a row belongs to the classes it is labelled with */
-    const float *values; /* in memory, or NULL: read from the file */
+    bool divided;         /* each of several processes holds a part of the labels and members, and no ids */
+    struct marks labels;  /* 1 present, 0 absent, -1 unknown */
+    struct marks members; /* none: a row belongs to the classes it is labelled with */
+    const float *values;  /* in memory, or NULL: read from the file */
     float *owned_values;
     text_list ids;
+    uint64_t id_bytes;
+    struct id_reader *id_reader; /* NULL: the ids are held, or there are none */
     text_list record_keys, record_values;
-    input_file input;
+    input_file input, label_input; /* label_input: of a divided table whose labels are in a file of their own */
     struct tensor features;
-    uint64_t sum; /* checksum of the features in the file; 0: unknown */
+    uint64_t sum;    /* checksum of the features in the file; 0: unknown */
+    uint64_t images; /* checksum of features, labels and members, of a table in a file; 0: unknown */
 };
 
 /* A table has fewer views than this. */
@@ -74,15 +88,68 @@ tensor_source features_source(uint64_t rows, size_t views, size_t width, tensor_
 
 /* Finds the column of each class; an error names a class that the table does not have. */
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns);
-/* Finds the rows with label 1 in at least one of the columns; *rows is allocated. */
-l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
-/* Finds the rows that belong to at least one of the columns: those with label 1, and those that only show a crowd. */
-l3a_status features_members_of(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
-/* The memory that the labels and members take while the table is open. */
-uint64_t features_label_bytes(const l3a_features *features);
+
+/* ---- Labels and ids ---- */
+
+/* Reads the marks that this process holds. */
+l3a_status marks_hold(l3a_features *features, const input_file *input, const struct tensor *tensor, struct marks *marks);
+/* From now on, this process holds the labels, members and ids of all rows. */
+l3a_status features_hold_all(l3a_features *features);
+/* The memory that labels, members, ids and names of classes take while the table is open, and what reading the labels of other rows
+ * takes. */
+uint64_t features_held_bytes(const l3a_features *features);
+/* The marks of the rows [first, first + count): *found is where they are held, or `room`. */
+l3a_status marks_find(const l3a_features *features, const struct marks *marks, size_t first, size_t count, int8_t *room,
+                      const int8_t **found);
+/* Passes the marks of all rows on, in order. */
+l3a_status marks_scan(const l3a_features *features, const struct marks *marks, input_taker *take, void *user);
+/* How many rows of marks are read at a time. */
+size_t marks_window(const l3a_features *features);
+/* Room for them; NULL if all are held. */
+l3a_status marks_room(const l3a_features *features, int8_t **room);
 /* labels[i, j] is the label of rows[i] in columns[j]. */
-void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
-                            size_t column_count, int8_t *labels);
+l3a_status features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
+                                  size_t column_count, int8_t *labels);
+/* Takes the ids from the file. Processes that divide the rows hold none, and process 0 checks them. */
+l3a_status ids_take(l3a_features *features, const input_file *input, const struct tensor *ids);
+l3a_status ids_hold_all(l3a_features *features);
+void id_reader_free(l3a_context *context, struct id_reader *reader);
+/* As l3a_features_id(), but says why an id cannot be read. */
+l3a_status features_id(const l3a_features *features, size_t row, const char **id);
+
+/* ---- Chosen rows ---- */
+
+/* The rows with label 1 in at least one of some columns, or those that belong to at least one of the columns, which are these and
+ * those that only show a crowd. */
+enum chosen_by { BY_LABEL, BY_MEMBER };
+struct row_choice {
+    l3a_features *features;
+    const struct marks *marks;
+    const size_t *columns;
+    size_t column_count;
+    uint64_t *before; /* how many are chosen before each stretch of rows */
+    size_t count;     /* of all processes */
+};
+/* Processes that divide the rows of a file all call this: each looks at its part of them. */
+l3a_status choice_make(l3a_features *features, enum chosen_by by, const size_t *columns, size_t column_count,
+                       struct row_choice *choice);
+/* The numbers of the chosen rows [first, first + count) among all that were chosen; *rows is allocated. */
+l3a_status choice_list(const struct row_choice *choice, size_t first, size_t count, size_t **rows);
+void choice_free(struct row_choice *choice);
+
+/* This process's part of the rows that were chosen. */
+struct own_rows {
+    size_t *rows, count;
+    size_t first; /* the number of its first among those of all processes … */
+    size_t all;   /* … which are this many */
+};
+l3a_status own_rows_find(l3a_features *features, enum chosen_by by, const size_t *columns, size_t column_count,
+                         struct own_rows *own);
+/* Those of all processes; *rows is allocated. */
+l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
+l3a_status features_count_rows(l3a_features *features, enum chosen_by by, const size_t *columns, size_t column_count,
+                               uint64_t *count);
+
 /* The index of the first number that is NaN or infinite, or count. */
 size_t find_non_finite(int threads, const float *values, size_t count);
 

@@ -15,6 +15,11 @@ enum { ORIGIN = sizeof origin / sizeof origin[0] };
 
 /* ---- Reading ---- */
 
+/* Whether processes hold a part of a table in a file each. */
+static bool is_divided(const l3a_context *context) {
+    return divides_rows(context) && context->options.processes > 1;
+}
+
 static l3a_status check_matrix(l3a_features *features, const struct tensor *tensor, const char *path, const char *what) {
     return tensor->rank == 2 ? L3A_OK
                              : fail(features->context, L3A_ERROR_FORMAT, "use a matrix with one row per image",
@@ -51,9 +56,7 @@ static l3a_status take_labels(l3a_features *features, const input_file *input, c
     TRY(check_matrix(features, labels, input->path, "the labels"));
     FAIL_IF(labels->shape[0] != features->rows, features->context, L3A_ERROR_MISMATCH, "give features and labels one row per image",
             "%s: %llu rows of labels for %zu rows of features", input->path, (unsigned long long)labels->shape[0], features->rows);
-    TRY(allocate(features->context, features->rows, (size_t)labels->shape[1], &features->owned_labels));
-    TRY(tensor_read_labels(input, labels, features->owned_labels));
-    features->labels = features->owned_labels;
+    TRY(marks_hold(features, input, labels, &features->labels));
 done:
     return status;
 }
@@ -74,39 +77,18 @@ static l3a_status take_members(l3a_features *features, const safetensors *file) 
     if (!members) {
         return L3A_OK;
     }
-    FAIL_IF(!features->labels || members->rank != 2 || members->shape[0] != features->rows || members->shape[1] != classes,
+    FAIL_IF(!features->labels.held || members->rank != 2 || members->shape[0] != features->rows || members->shape[1] != classes,
             features->context, L3A_ERROR_MISMATCH, "extract the features again, or leave 'members' out",
             "%s: 'members' needs one row per image and one column per class, like 'labels'", features->path);
-    TRY(allocate(features->context, features->rows, classes, &features->members));
-    TRY(tensor_read_labels(&file->input, members, features->members));
-    for (size_t i = 0; i < features->rows * classes; i++) {
-        FAIL_IF(features->members[i] < (features->labels[i] == 1), features->context, L3A_ERROR_DATA,
+    TRY(marks_hold(features, &file->input, members, &features->members));
+    const int8_t *belongs = features->members.held, *shows = features->labels.held;
+    for (size_t i = 0; i < features->members.count * classes; i++) {
+        FAIL_IF(belongs[i] < (shows[i] == 1), features->context, L3A_ERROR_DATA,
                 "use 1 (belongs to the class's phase) or 0 as a member, and 1 if the label is 1",
-                "%s: row %zu, column %zu: member %d and label %d", features->path, i / classes, i % classes, features->members[i],
-                features->labels[i]);
+                "%s: row %zu, column %zu: member %d and label %d", features->path, features->members.first + i / classes,
+                i % classes, belongs[i], shows[i]);
     }
 done:
-    return status;
-}
-
-static l3a_status take_ids(l3a_features *features, const safetensors *file) {
-    l3a_status status = L3A_OK;
-    char *text = NULL;
-    const struct tensor *ids = safetensors_find(file, "ids");
-    if (!ids) {
-        return L3A_OK;
-    }
-    FAIL_IF(ids->type != TENSOR_U8 || ids->rank != 1, features->context, L3A_ERROR_FORMAT, NULL,
-            "%s: 'ids' must be bytes (U8) with one name per line", features->path);
-    TRY(allocate(features->context, (size_t)ids->bytes, 1, &text));
-    TRY(input_read(&file->input, ids->offset, text, (size_t)ids->bytes));
-    FAIL_IF(memchr(text, '\0', (size_t)ids->bytes), features->context, L3A_ERROR_FORMAT, "create the file again",
-            "%s: 'ids' contains a zero byte", features->path);
-    TRY(text_list_split_lines(features->context, &features->ids, text, (size_t)ids->bytes));
-    FAIL_IF(features->ids.count != features->rows, features->context, L3A_ERROR_MISMATCH, "create the file again",
-            "%s: %zu ids for %zu rows of features", features->path, features->ids.count, features->rows);
-done:
-    release(features->context, text);
     return status;
 }
 
@@ -123,10 +105,11 @@ done:
     return status;
 }
 
-/* Processes that divide the rows read their own part of the features, so they cannot verify the checksum of all. */
+/* Processes that divide the rows read their own part of the features, so none verifies the checksum of all. Process 0 verifies
+ * those of the rest. */
 static l3a_status verify(const safetensors *file) {
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < file->count; i++) {
+    for (size_t i = 0; leads(file->context) && i < file->count; i++) {
         const bool all = !divides_rows(file->context) || strcmp(file->tensors[i].name, "features") != 0;
         TRY(all ? safetensors_verify_tensor(file, &file->tensors[i]) : L3A_OK);
     }
@@ -141,6 +124,7 @@ l3a_status features_open(l3a_context *context, const char *path, bool may_be_emp
     safetensors file = {0};
     const struct tensor *values, *labels;
     TRY(features_create(context, path, &made));
+    made->divided = is_divided(context);
     TRY(safetensors_open(context, path, &file));
     TRY(verify(&file));
     values = safetensors_find(&file, "features");
@@ -161,7 +145,7 @@ l3a_status features_open(l3a_context *context, const char *path, bool may_be_emp
         TRY(check_label_columns(made, labels->shape[1]));
     }
     TRY(take_members(made, &file));
-    TRY(take_ids(made, &file));
+    TRY(safetensors_find(&file, "ids") ? ids_take(made, &file.input, safetensors_find(&file, "ids")) : L3A_OK);
     TRY(take_records(made, &file));
     made->features = *values;
     made->features.name = NULL;
@@ -213,6 +197,7 @@ l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path
     struct tensor labels = {0};
     NEED(context, context, features_path, features);
     TRY(features_create(context, features_path, &made));
+    made->divided = is_divided(context);
     TRY(npy_open(context, features_path, &made->input, &made->features));
     TRY(take_shape(made, &made->features, NULL, NULL));
     if (made->features.fortran) {
@@ -232,6 +217,10 @@ l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path
             TRY(default_names(made, labels.shape[1]));
         }
         TRY(check_label_columns(made, labels.shape[1]));
+        if (made->divided) {
+            made->label_input = label_input;
+            label_input = (input_file){.file = -1};
+        }
     }
     TRY(features_check_classes(made));
     *features = made;
@@ -341,6 +330,7 @@ l3a_status l3a_features_save(l3a_features *features, const l3a_save_options *opt
     size_t count = 0;
     NEED(context, features, path);
     TRY(READ_SIZED(context, options, chosen));
+    TRY(features_hold_all(features));
     saving.half = chosen.half != 0;
     TRY(allocate(context, features_row(features), sizeof *saving.row, &saving.row));
     TRY(allocate(context, features_row(features), sizeof *saving.halves, &saving.halves));
@@ -349,15 +339,15 @@ l3a_status l3a_features_save(l3a_features *features, const l3a_save_options *opt
     TRY(ids.status);
     sources[count++] = features_source(features->rows, features->views, features->width, saving.half ? TENSOR_F16 : TENSOR_F32,
                                        fill_features, &saving);
-    if (features->labels) {
+    if (features->labels.held) {
         void *labels;
-        memcpy(&labels, &features->labels, sizeof labels);
+        memcpy(&labels, &features->labels.held, sizeof labels);
         sources[count++] =
             (tensor_source){"labels", TENSOR_I8, 2, {features->rows, features->classes.count}, fill_from_memory, labels};
     }
-    if (features->members) {
-        sources[count++] = (tensor_source){"members",        TENSOR_I8,        2, {features->rows, features->classes.count},
-                                           fill_from_memory, features->members};
+    if (features->members.held) {
+        sources[count++] = (tensor_source){
+            "members", TENSOR_I8, 2, {features->rows, features->classes.count}, fill_from_memory, features->members.owned};
     }
     if (ids.length) {
         sources[count++] = (tensor_source){"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text};

@@ -101,6 +101,7 @@ static l3a_status inspect(l3a_context *context, const char *path, struct piece *
     FAIL_IF(shard && (!shard_parse(shard, &piece->shard, &piece->shards) || !record_of(piece, extraction_record)), context,
             L3A_ERROR_FORMAT, "extract the shard again", "%s: what the file says about its shard is not valid", path);
     if (!shard) {
+        TRY(features_hold_all(features));
         piece->ids = features->ids;
         features->ids = (text_list){0};
     }
@@ -368,7 +369,7 @@ static l3a_status hold(struct source *source, const struct piece *piece) {
         goto done;
     }
     int8_t *labels = (int8_t *)source->held;
-    TRY(tensor_read_labels(&source->input, tensor, labels));
+    TRY(tensor_read_labels(&source->input, tensor, 0, (size_t)tensor->shape[0], labels));
     for (size_t i = 0; derived && i < bytes; i++) {
         labels[i] = labels[i] == 1;
     }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { BLOCK = 16384 }; /* labels that are read at a time */
-
 static const struct {
     const char *name;
     size_t size;
@@ -161,26 +159,39 @@ static l3a_status refuse_label(const input_file *input, const struct tensor *ten
                 tensor->fortran ? index / rows : index % columns, value);
 }
 
-l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, int8_t *labels) {
+/* Some labels that lie next to each other in the file. The first goes to `labels`, and each further one `stride` behind the last.
+ */
+static l3a_status read_run(const input_file *input, const struct tensor *tensor, uint64_t start, size_t count, int8_t *labels,
+                           size_t stride, char *block, double *numbers) {
     l3a_status status = L3A_OK;
-    const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1], size = tensor_type_size(tensor->type);
-    char *block = NULL;
-    double *numbers = NULL;
-    TRY(allocate(input->context, BLOCK, size, &block));
-    TRY(allocate(input->context, BLOCK, sizeof *numbers, &numbers));
-    for (size_t first = 0, count; first < rows * columns; first += count) {
-        count = rows * columns - first < BLOCK ? rows * columns - first : BLOCK;
-        TRY(input_read(input, tensor->offset + (uint64_t)first * size, block, count * size));
-        tensor_to_double(tensor->type, block, numbers, count);
-        for (size_t i = 0; i < count; i++) {
-            const size_t index = first + i;
+    const size_t size = tensor_type_size(tensor->type);
+    for (size_t done = 0, n; done < count; done += n) {
+        n = count - done < LABEL_BLOCK ? count - done : LABEL_BLOCK;
+        TRY(input_read(input, tensor->offset + (start + done) * size, block, n * size));
+        tensor_to_double(tensor->type, block, numbers, n);
+        for (size_t i = 0; i < n; i++) {
             const double value = numbers[i];
             if (!(value == -1 || value == 0 || value == 1)) {
-                status = refuse_label(input, tensor, index, value);
+                status = refuse_label(input, tensor, (size_t)start + done + i, value);
                 goto done;
             }
-            labels[tensor->fortran ? index % rows * columns + index / rows : index] = (int8_t)value;
+            labels[(done + i) * stride] = (int8_t)value;
         }
+    }
+done:
+    return status;
+}
+
+l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, size_t first, size_t rows, int8_t *labels) {
+    l3a_status status = L3A_OK;
+    const size_t columns = (size_t)tensor->shape[1], runs = tensor->fortran ? columns : 1;
+    char *block = NULL;
+    double *numbers = NULL;
+    TRY(allocate(input->context, LABEL_BLOCK, tensor_type_size(tensor->type), &block));
+    TRY(allocate(input->context, LABEL_BLOCK, sizeof *numbers, &numbers));
+    for (size_t j = 0; j < runs; j++) {
+        TRY(tensor->fortran ? read_run(input, tensor, j * tensor->shape[0] + first, rows, labels + j, columns, block, numbers)
+                            : read_run(input, tensor, (uint64_t)first * columns, rows * columns, labels, 1, block, numbers));
     }
 done:
     release(input->context, block);

@@ -46,7 +46,10 @@ bool tensor_try_read(const input_file *input, const struct tensor *tensor, uint6
                      struct read_failure *failure);
 /* Reads a whole matrix in Fortran order, and stores it as float in C order. */
 l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values);
-/* Reads a whole [rows, columns] matrix of labels. A value other than -1, 0 or 1 is an error that gives its row and column. */
-l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, int8_t *labels);
+/* Labels that are read at a time; that takes 16 bytes each, at most. */
+enum { LABEL_BLOCK = 16384 };
+/* Reads the rows [first, first + rows) of a matrix of labels, and stores them in C order. A value other than -1, 0 or 1 is an error
+ * that gives its row and column. */
+l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, size_t first, size_t rows, int8_t *labels);
 
 #endif

@@ -278,7 +278,7 @@ static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t 
         const size_t n = r->count - first < r->block ? r->count - first : r->block;
         TRY(report_progress(model->context, "forget", first, r->count));
         TRY(l3a_features_read(features, r->rows + first, 0, n, r->values));
-        features_gather_labels(features, r->rows + first, n, r->columns, own, r->labels);
+        TRY(features_gather_labels(features, r->rows + first, n, r->columns, own, r->labels));
         weigh_block(r, n);
         TRY(block_expand(&r->expanded, r->values, n * view_rows((size_t)model->options.views)));
         TRY(sums_add(sums, &r->expanded, 1, r->weight, r->targets));
@@ -315,7 +315,7 @@ static l3a_status find_rows(struct removal *r, size_t p, l3a_features *features)
     for (size_t k = r->phase->first; k < r->phase->last; k++) {
         uint64_t labelled = 0;
         for (size_t i = 0; i < r->count; i++) {
-            labelled += features->labels[r->rows[i] * features->classes.count + r->columns[k - r->phase->first]] == 1;
+            labelled += features->labels.held[r->rows[i] * features->classes.count + r->columns[k - r->phase->first]] == 1;
         }
         FAIL_IF(labelled > model->counts[k], context, L3A_ERROR_DATA, "remove only images that were learned",
                 "class '%s': %" PRIu64 " images are to be removed, but %" PRIu64 " were learned", model->classes.items[k], labelled,
@@ -344,7 +344,7 @@ static l3a_status forget_from_phase(struct removal *r, l3a_features *features, b
     TRY(remove_rows(r, features, part_of(model, r->phase)));
     for (size_t i = 0; i < r->count; i++) {
         for (size_t k = 0; k < own; k++) {
-            model->counts[first + k] -= features->labels[r->rows[i] * features->classes.count + r->columns[k]] == 1;
+            model->counts[first + k] -= features->labels.held[r->rows[i] * features->classes.count + r->columns[k]] == 1;
         }
     }
     model->phases[p].images -= r->count;
@@ -423,8 +423,9 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     TRY(check_state(model, false));
     TRY(check_own_sums(model));
     TRY(model_accepts(model, features));
-    FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
+    FAIL_IF(!features->labels.held, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
             features->path);
+    TRY(features_hold_all(features));
     TRY(allocate_zeroed(context, phases + 1, sizeof *removals, &removals));
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
     TRY(find_images(model, features, removals, &complete));

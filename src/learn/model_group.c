@@ -362,7 +362,7 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
     int8_t *labels = NULL;
     const size_t all = group->members[0].model->classes.count + class_count;
     TRY(allocate(context, count, class_count, &labels));
-    features_gather_labels(features, rows, count, columns, class_count, labels);
+    TRY(features_gather_labels(features, rows, count, columns, class_count, labels));
     for (size_t i = 0; i < group->count; i++) {
         TRY(phase_begin(group->members[i].model, names, class_count));
         TRY(phase_count(group->members[i].model, labels, count));
@@ -476,7 +476,7 @@ static l3a_status learn_rows(struct group *group, l3a_features *features, const 
         TRY(report_progress(group->context, "learn", first, count));
         TRY(expand(group, features, rows + first, n));
         for (size_t i = 0; i < group->count; i++) {
-            features_gather_labels(features, rows + first, n, columns, class_count, group->members[i].model->phase.block.own);
+            TRY(features_gather_labels(features, rows + first, n, columns, class_count, group->members[i].model->phase.block.own));
         }
         TRY(learn_block(group, n, outcomes));
     }
@@ -527,23 +527,23 @@ done:
     return status;
 }
 
-l3a_status group_learn(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
-                       const char *const *names, size_t class_count, struct group_outcome *outcomes) {
+l3a_status group_learn(struct group *group, l3a_features *features, const size_t *columns, const char *const *names,
+                       size_t class_count, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
-    FAIL_IF(!count, group->context, L3A_ERROR_DATA, "give each phase images that show its classes", "a phase has no images");
-    size_t start;
-    own_part(group->context, count, &start, &count);
-    rows += start;
+    struct own_rows own = {0};
+    TRY(own_rows_find(features, BY_MEMBER, columns, class_count, &own));
+    FAIL_IF(!own.all, group->context, L3A_ERROR_DATA, "give each phase images that show its classes", "a phase has no images");
     memset(outcomes, 0, group->count * sizeof *outcomes);
-    TRY(prepare(group, features, rows, count, columns, names, class_count));
-    TRY(survey(group, features, rows, count));
+    TRY(prepare(group, features, own.rows, own.count, columns, names, class_count));
+    TRY(survey(group, features, own.rows, own.count));
     for (size_t i = 0; i < group->count; i++) {
         TRY(phase_prepare(group->members[i].model, &group->rows));
     }
-    TRY(learn_rows(group, features, rows, count, columns, class_count, outcomes));
+    TRY(learn_rows(group, features, own.rows, own.count, columns, class_count, outcomes));
     TRY(finish(group, outcomes));
 done:
     free_phase(group);
+    release(group->context, own.rows);
     return status;
 }
 

@@ -39,10 +39,10 @@ void group_free(struct group *group);
 /* The model of a member. */
 const l3a_model *group_model(const struct group *group, size_t member);
 
-/* Learns one phase from rows of a table. Each row has at least one of the new classes, which are `class_count` columns of the
- * table. outcomes: one per member. After a failure, only group_free() may be called. */
-l3a_status group_learn(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
-                       const char *const *names, size_t class_count, struct group_outcome *outcomes);
+/* Learns one phase from the images that belong to at least one of the new classes, which are `class_count` columns of the table.
+ * outcomes: one per member. After a failure, only group_free() may be called. */
+l3a_status group_learn(struct group *group, l3a_features *features, const size_t *columns, const char *const *names,
+                       size_t class_count, struct group_outcome *outcomes);
 /* scores[v]: [rows x classes learned so far] of member v; a row is an image. */
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores);
 /* The score above which each class learned so far counts as predicted by a member. */

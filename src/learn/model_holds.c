@@ -13,25 +13,36 @@
 static const char holds_record[] = "holds";
 enum { DIGITS = 16, CLASSES_AT = DIGITS + 1, SHARD_AT = 2 * (DIGITS + 1) };
 
-/* A checksum of the features and labels, wherever they come from. Of processes that divide the rows, only the first reads all
- * features. */
+static void add_to_sum(void *state, const char *bytes, size_t count) {
+    XXH3_64bits_update(state, bytes, count);
+}
+
+static l3a_status sum_images(l3a_features *features, uint64_t *checksum) {
+    l3a_status status = L3A_OK;
+    uint64_t sum = features->sum;
+    XXH3_state_t state;
+    TRY(sum ? L3A_OK : l3a_features_checksum(features, &sum));
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, &sum, sizeof sum);
+    TRY(marks_scan(features, &features->labels, add_to_sum, &state));
+    TRY(marks_scan(features, &features->members, add_to_sum, &state));
+    *checksum = XXH3_64bits_digest(&state);
+done:
+    return status;
+}
+
+/* A checksum of the features and labels, wherever they come from. Of processes that divide the rows, only the first reads all of
+ * them. */
 static l3a_status describe_images(l3a_features *features, uint64_t *checksum) {
     l3a_context *context = features->context;
     l3a_status status = L3A_OK;
     const bool in_file = features->input.file >= 0;
-    const size_t labels = features->rows * features->classes.count;
-    uint64_t sum = features->sum;
-    XXH3_state_t state;
-    if (!sum) {
-        status = divides_rows(context) && !leads(context) ? L3A_OK : l3a_features_checksum(features, &sum);
-        TRY(follow_lead(context, status, &sum));
-        features->sum = in_file ? sum : 0; /* the caller's memory may change */
+    *checksum = features->images;
+    if (!*checksum) {
+        status = leads(context) ? sum_images(features, checksum) : L3A_OK;
+        TRY(follow_lead(context, status, checksum));
+        features->images = in_file ? *checksum : 0; /* the caller's memory may change */
     }
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, &sum, sizeof sum);
-    XXH3_64bits_update(&state, features->labels, features->labels ? labels : 0);
-    XXH3_64bits_update(&state, features->members, features->members ? labels : 0);
-    *checksum = XXH3_64bits_digest(&state);
 done:
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/plugin.h"
 #include "base/sized.h"
 #include "learn/model.h"
+#include "measure/evaluate.h"
 
 #include <inttypes.h>
 
@@ -98,15 +99,19 @@ uint64_t phase_memory(enum place place, l3a_context *context, const struct model
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
     const uint64_t triangle = scatter_bytes(place, context, options, width), most = options->keep_phases;
     const uint64_t after = phase->parts + apart, folded = most && after > most ? most : after;
+    struct phase_size own = *phase; /* with the rows of this process */
     struct model_columns none;
     struct array columns[COLUMN_ARRAYS];
+    size_t first, rows;
+    own_part(context, (size_t)phase->rows, &first, &rows);
+    own.rows = rows;
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(place, context, options, width, phase->old, recursive ? 0 : phase->all) +
-                          processor_bytes(place, phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS) + OBJECTS);
+                          processor_bytes(place, rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS) + OBJECTS);
     const uint64_t old = options->pseudo != L3A_PSEUDO_OFF || phase->old
                              ? algebra_of(context)->solution_bytes(place, d, phase->old, options_real(options))
                              : 0;
-    const uint64_t learning = learning_bytes(place, context, options, width, phase, recursive) +
+    const uint64_t learning = learning_bytes(place, context, options, width, &own, recursive) +
                               processor_bytes(place, ending_bytes(context, options, width, phase));
     const uint64_t solving = recursive ? 0
                              : apart   ? parts_solve_bytes(place, context, d, phase->all)
@@ -123,12 +128,12 @@ uint64_t score_memory(enum place place, const l3a_context *context, const struct
     const uint64_t wide = apart ? most * (uint64_t)classes * real_size(options_real(options)) : 0;
     const uint64_t scoring = layer.algebra->block_bytes(place, &block) +
                              processor_bytes(place, wide + score_ahead(context) * most * (uint64_t)width * sizeof(float));
-    const uint64_t measuring =
-        rows * (classes * (sizeof(float) + 1 + sizeof(uint32_t)) + 2 * sizeof(uint64_t) * (uint64_t)context->threads);
+    const uint64_t measured = leads(context) ? rows : 0, measuring = measured * (classes * (sizeof(float) + 1 + sizeof(uint32_t)) +
+                                                                                 2 * sizeof(uint64_t) * (uint64_t)context->threads);
     return held_bytes(place, context, options, width, classes, 0) +
            layer.algebra->solution_bytes(place, layer_columns(&layer.shape), classes, options_real(options)) +
            parts * scatter_bytes(place, context, options, width) + larger(scoring, processor_bytes(place, measuring)) +
-           processor_bytes(place, rows * (sizeof(size_t) + classes * (sizeof(float) + 1)));
+           processor_bytes(place, evaluation_bytes(context, rows, classes));
 }
 
 static const double GIB = 0x1p30;
@@ -152,7 +157,9 @@ bool leaves_device(l3a_context *context, const struct model_options *options, si
  * in which gamma may be chosen, and a phase after all classes. */
 void model_need(l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t phases,
                 struct footprint *need) {
-    const uint64_t many = options->block + GAMMA_ROWS + learned_width(options, width); /* whole blocks and samples, no recursion */
+    const uint64_t processes = divides_rows(context) ? context->options.processes : 1,
+                   many = processes * (options->block + GAMMA_ROWS +
+                                       learned_width(options, width)); /* whole blocks and samples, no recursion */
     const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
     struct model_options chosen = *options;
     chosen.gamma = options->gamma == 0 ? 1 : options->gamma;

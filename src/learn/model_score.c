@@ -122,8 +122,8 @@ static l3a_status evaluate(l3a_model *model, l3a_features *features, const l3a_e
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
     TRY((chosen.all_images ? evaluation_begin_all : evaluation_begin)(features, columns, classes, &evaluation));
-    FAIL_IF(!memchr(evaluation.labels, 1, evaluation.count * classes), context, L3A_ERROR_DATA,
-            "measure on images that show the model's classes", "%s: no image has any of the model's classes", features->path);
+    FAIL_IF(!evaluation.choice.count, context, L3A_ERROR_DATA, "measure on images that show the model's classes",
+            "%s: no image has any of the model's classes", features->path);
     TRY(evaluation_score(&evaluation, 1, score_ahead(context), score_block, model));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     model_thresholds(model, scored_views(&model->options), thresholds);

@@ -10,8 +10,7 @@
 struct pass {
     const char *stage;
     l3a_features *features;
-    const size_t *rows;
-    size_t count; /* of all processes, until take_own_part() */
+    struct own_rows rows;
     const size_t *columns;
     size_t column_count;
 };
@@ -21,67 +20,60 @@ static l3a_status hand_over(l3a_model *model, const struct pass *pass, bool surv
     l3a_context *context = model->context;
     const struct phase_block *block = &model->phase.block;
     l3a_status status = L3A_OK;
+    const size_t *rows = pass->rows.rows, count = pass->rows.count;
     TRY(phase_prepare_block(model, NULL));
-    for (size_t first = 0, n; first < pass->count; first += n) {
+    for (size_t first = 0, n; first < count; first += n) {
         const size_t room = block->images - block->staged;
         float *features = block->features + block->staged * model_image(model);
         int8_t *labels = block->own + block->staged * pass->column_count;
-        n = pass->count - first < room ? pass->count - first : room;
-        TRY(report_progress(context, pass->stage, first, pass->count));
-        TRY(l3a_features_read(pass->features, pass->rows + first, 0, n, features));
+        n = count - first < room ? count - first : room;
+        TRY(report_progress(context, pass->stage, first, count));
+        TRY(l3a_features_read(pass->features, rows + first, 0, n, features));
         if (survey) {
             TRY(phase_survey(model, features, n));
         } else {
-            features_gather_labels(pass->features, pass->rows + first, n, pass->columns, pass->column_count, labels);
+            TRY(features_gather_labels(pass->features, rows + first, n, pass->columns, pass->column_count, labels));
             TRY(phase_learn(model, features, labels, n));
         }
     }
-    TRY(report_progress(context, pass->stage, pass->count, pass->count));
+    TRY(report_progress(context, pass->stage, count, count));
 done:
     return status;
 }
 
+/* Counts the labels of a block of rows at a time. */
 static l3a_status count_rows(l3a_model *model, const struct pass *pass) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
+    const size_t count = pass->rows.count, block = count < READ_ROWS ? count : READ_ROWS;
     int8_t *labels = NULL;
-    TRY(allocate(context, pass->count, pass->column_count, &labels));
-    features_gather_labels(pass->features, pass->rows, pass->count, pass->columns, pass->column_count, labels);
-    TRY(phase_count(model, labels, pass->count));
+    TRY(allocate(context, block, pass->column_count, &labels));
+    for (size_t first = 0, n; first < count; first += n) {
+        n = count - first < block ? count - first : block;
+        TRY(features_gather_labels(pass->features, pass->rows.rows + first, n, pass->columns, pass->column_count, labels));
+        TRY(phase_count(model, labels, n));
+    }
 done:
     release(context, labels);
     return status;
 }
 
-/* The rows of a phase that can have a weight: with pseudo-labels all that belong to it, and otherwise those with a label.
- * *unlabelled: the number of other rows. */
-static l3a_status find_phase_rows(const l3a_model *model, struct pass *pass, size_t **rows, size_t *unlabelled) {
+/* Finds this process's part of the rows of a phase that can have a weight: with pseudo-labels all that belong to it, and otherwise
+ * those with a label. *unlabelled: the number of other rows. */
+static l3a_status find_phase_rows(const l3a_model *model, struct pass *pass, size_t *unlabelled) {
     l3a_features *features = pass->features;
     l3a_status status = L3A_OK;
-    const bool pseudo = gives_pseudo_labels(model);
-    size_t *members = NULL, *labelled = NULL, member_count, labelled_count;
-    TRY(features_rows_with(features, pass->columns, pass->column_count, &labelled, &labelled_count));
-    TRY(features_members_of(features, pass->columns, pass->column_count, &members, &member_count));
+    const enum chosen_by by = gives_pseudo_labels(model) ? BY_MEMBER : BY_LABEL, other = by == BY_LABEL ? BY_MEMBER : BY_LABEL;
+    uint64_t others;
+    TRY(features_count_rows(features, other, pass->columns, pass->column_count, &others));
+    TRY(own_rows_find(features, by, pass->columns, pass->column_count, &pass->rows));
     const char *name = features->classes.items[pass->columns[0]];
-    FAIL_IF(!labelled_count, model->context, L3A_ERROR_DATA, "give the phase images that show its classes",
-            "%s: no image has any of the %zu classes of this phase ('%s'%s)", features->path, pass->column_count, name,
-            pass->column_count > 1 ? ", …" : "");
-    pass->rows = *rows = pseudo ? members : labelled;
-    pass->count = pseudo ? member_count : labelled_count;
-    *unlabelled = member_count - pass->count;
-    members = pseudo ? NULL : members;
-    labelled = pseudo ? labelled : NULL;
+    FAIL_IF(!(by == BY_LABEL ? pass->rows.all : others), model->context, L3A_ERROR_DATA,
+            "give the phase images that show its classes", "%s: no image has any of the %zu classes of this phase ('%s'%s)",
+            features->path, pass->column_count, name, pass->column_count > 1 ? ", …" : "");
+    *unlabelled = by == BY_LABEL ? (size_t)others - pass->rows.all : 0;
 done:
-    release(model->context, members);
-    release(model->context, labelled);
     return status;
-}
-
-/* Leaves the rows of this process in the pass. */
-static void take_own_part(const l3a_context *context, struct pass *pass) {
-    size_t first;
-    own_part(context, pass->count, &first, &pass->count);
-    pass->rows += first;
 }
 
 static bool knows_any(const l3a_model *model, const char *const *classes, size_t count) {
@@ -130,7 +122,8 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     REQUIRE(model, model, features, classes);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    size_t *columns = NULL, *rows = NULL, unlabelled = 0;
+    size_t *columns = NULL, unlabelled = 0;
+    struct pass pass = {.stage = "survey", .features = features, .column_count = class_count};
     bool begun = false;
     char line[HOLD_TEXT] = "";
     TRY(need_items(context, __func__, "classes", classes, class_count));
@@ -142,12 +135,11 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     begun = true;
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));
-    struct pass pass = {"survey", features, NULL, 0, columns, class_count};
-    TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
+    pass.columns = columns;
+    TRY(find_phase_rows(model, &pass, &unlabelled));
     TRY(hold_describe(features, classes, class_count, line));
     line[0] = model_holds(model, line) ? '\0' : line[0]; /* of classes that were forgotten */
-    take_own_part(context, &pass);
-    model->phase.source = (struct phase_source){features, pass.rows};
+    model->phase.source = (struct phase_source){features, pass.rows.rows};
     TRY(count_rows(model, &pass));
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC && model->classes.count) {
         TRY(hand_over(model, &pass, true));
@@ -164,7 +156,7 @@ done:
         phase_abandon(model);
     }
     release(context, columns);
-    release(context, rows);
+    release(context, pass.rows.rows);
     return status;
 }
 
@@ -190,7 +182,8 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     REQUIRE(model, model, features, classes, images, plan);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    size_t *columns = NULL, *rows = NULL, unlabelled;
+    size_t *columns = NULL, unlabelled;
+    struct pass pass = {.features = features, .column_count = class_count};
     const size_t old = model->classes.count;
     l3a_plan own = {.size = sizeof own};
     TRY(need_items(context, __func__, "classes", classes, class_count));
@@ -198,18 +191,18 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     TRY(model_accepts(model, features));
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));
-    struct pass pass = {.features = features, .columns = columns, .column_count = class_count};
-    TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
+    pass.columns = columns;
+    TRY(find_phase_rows(model, &pass, &unlabelled));
     TRY(model_plan(context, &model->options, model->width, old + class_count, &own));
-    const struct phase_size phase = {old, old + class_count, pass.count, model->evidence->part_count,
+    const struct phase_size phase = {old, old + class_count, pass.rows.all, model->evidence->part_count,
                                      model->evidence->ridge.inverse};
     TRY(plan_phase(model, &phase, &own));
-    own.memory += features_label_bytes(features);
+    own.memory += features_held_bytes(features);
     own.file += kept_phases(&model->options, model->evidence->part_count + 1) * own.phase;
     TRY(WRITE_SIZED(context, plan, own));
-    *images = pass.count;
+    *images = pass.rows.all;
 done:
     release(context, columns);
-    release(context, rows);
+    release(context, pass.rows.rows);
     return status;
 }

@@ -223,8 +223,9 @@ static l3a_status check_lesson(const struct lesson *lesson) {
     l3a_status status = L3A_OK;
     FAIL_IF(!lesson->taught->row_count, context, L3A_ERROR_DATA, "give at least one image", "%s: there is no image",
             lesson->taught->features->path);
-    FAIL_IF(!lesson->taught->features->labels, context, L3A_ERROR_DATA, "say which classes the images show", "%s: no labels",
+    FAIL_IF(!lesson->taught->features->labels.held, context, L3A_ERROR_DATA, "say which classes the images show", "%s: no labels",
             lesson->taught->features->path);
+    TRY(features_hold_all(lesson->taught->features));
     FAIL_IF(!learns_alone(context) && !divides_rows(context), context, L3A_ERROR_STATE, "teach in one process",
             "images with judged sets of their own cannot be taught by several processes together");
     TRY(check_own_sums(model));

@@ -23,7 +23,7 @@ struct leaving {
 int8_t taught_label(const struct taught_rows *rows, size_t image, size_t class) {
     const l3a_features *features = rows->features;
     const size_t column = rows->column[class];
-    return column == SIZE_MAX ? -1 : features->labels[image * features->classes.count + column];
+    return column == SIZE_MAX ? -1 : features->labels.held[image * features->classes.count + column];
 }
 
 /* ω of an image, as it was taught. */
@@ -81,8 +81,9 @@ l3a_status taught_rows_open(struct taught_rows *rows) {
     const size_t most = images_of_rows(SCORE_ROWS, rows->views), each = rows->each;
     rows->images = features->rows < most ? features->rows : most;
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
-    FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were taught with", "%s: no labels",
+    FAIL_IF(!features->labels.held, context, L3A_ERROR_DATA, "give the labels that the images were taught with", "%s: no labels",
             features->path);
+    TRY(features_hold_all(features));
     TRY(model_ready(model));
     TRY(allocate(context, classes, sizeof *rows->column, &rows->column));
     for (size_t k = 0; k < classes; k++) {

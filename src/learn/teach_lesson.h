@@ -59,7 +59,7 @@ struct lesson {
 
 /* The label of an image in a column. */
 static inline int8_t given_label(const struct taught *taught, size_t image, size_t column) {
-    return taught->features->labels[taught->rows[image] * taught->features->classes.count + taught->columns[column]];
+    return taught->features->labels.held[taught->rows[image] * taught->features->classes.count + taught->columns[column]];
 }
 
 /* teach_judged.c */

@@ -127,7 +127,7 @@ static l3a_status load_block(struct lesson *lesson, const struct part *judged, s
         block->numbers[i] = taught->rows[lesson->sections.order[first + i]];
     }
     TRY(features_find_rows(taught->features, block->numbers, n, block->features, &values));
-    features_gather_labels(taught->features, block->numbers, n, taught->columns, columns, block->given);
+    TRY(features_gather_labels(taught->features, block->numbers, n, taught->columns, columns, block->given));
     memset(block->labels, -1, n * all);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < columns; j++) {

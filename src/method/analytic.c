@@ -20,21 +20,29 @@ done:
 /* Compares pseudo-labels with the true labels, which learning itself never sees. */
 struct comparison {
     const struct lesson *lesson;
-    size_t *rows;
-    size_t first; /* this process's first */
+    struct own_rows rows;
     l3a_class_tally *tallies;
+    l3a_status status; /* of reading the labels */
 };
 
 static void compare(void *user, uint64_t first, size_t rows, const int8_t *labels, size_t stride) {
-    const struct comparison *c = user;
-    const l3a_features *train = c->lesson->train;
-    for (size_t i = 0; i < rows; i++) {
-        const int8_t *truth = train->labels + c->rows[c->first + first + i] * train->classes.count;
-        for (size_t k = 0; k < c->lesson->first; k++) {
+    struct comparison *c = user;
+    l3a_context *context = c->lesson->train->context;
+    const size_t old = c->lesson->first;
+    int8_t *truth = NULL;
+    if (c->status == L3A_OK) {
+        c->status = allocate(context, rows, old, &truth);
+    }
+    if (c->status == L3A_OK) {
+        c->status = features_gather_labels(c->lesson->train, c->rows.rows + first, rows, c->lesson->columns, old, truth);
+    }
+    for (size_t i = 0; c->status == L3A_OK && i < rows; i++) {
+        for (size_t k = 0; k < old; k++) {
             c->tallies[k].pseudo += labels[i * stride + k] == 1;
-            c->tallies[k].right += labels[i * stride + k] == 1 && truth[c->lesson->columns[k]] == 1;
+            c->tallies[k].right += labels[i * stride + k] == 1 && truth[i * old + k] == 1;
         }
     }
+    release(context, truth);
 }
 
 /* Adds up what all processes have compared. */
@@ -77,13 +85,12 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     l3a_model *model = state;
     l3a_status status = L3A_OK;
     struct comparison comparison = {.lesson = lesson, .tallies = outcome->classes};
-    size_t count = 0;
     if (outcome->classes) {
-        TRY(lesson_members(lesson, &comparison.rows, &count));
-        own_part(model->context, count, &comparison.first, &count);
+        TRY(lesson_members(lesson, &comparison.rows));
         model->witness = (struct label_witness){compare, &comparison};
     }
     TRY(l3a_model_learn(model, lesson->train, lesson->names + lesson->first, lesson->last - lesson->first));
+    TRY(comparison.status);
     const l3a_phase_info *info = l3a_model_phase(model, l3a_model_phase_count(model) - 1);
     outcome->images = info->images;
     outcome->pseudo_labels = info->pseudo_labels;
@@ -93,7 +100,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     }
 done:
     model->witness = (struct label_witness){0};
-    release(model->context, comparison.rows);
+    release(model->context, comparison.rows.rows);
     return status;
 }
 

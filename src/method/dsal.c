@@ -106,7 +106,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     const size_t own = lesson->last - lesson->first;
     TRY(l3a_model_learn(dsal->main, lesson->train, lesson->names + lesson->first, own));
     TRY(regression_begin(&dsal->second, own));
-    TRY(lesson_read_part(lesson, "second stream", 0, 0, (size_t)dsal->settings.model.block, take, dsal, &outcome->images));
+    TRY(lesson_read_part(lesson, "second stream", (size_t)dsal->settings.model.block, take, dsal, &outcome->images));
     TRY(regression_end(&dsal->second));
 done:
     return status;

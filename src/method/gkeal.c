@@ -197,7 +197,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
         TRY(make_kernels(gkeal, lesson));
     }
     TRY(regression_begin(&gkeal->regression, lesson->last - lesson->first));
-    TRY(lesson_read_part(lesson, "learn", 0, 0, (size_t)gkeal->settings.model.block, take, gkeal, &outcome->images));
+    TRY(lesson_read_part(lesson, "learn", (size_t)gkeal->settings.model.block, take, gkeal, &outcome->images));
     TRY(regression_end(&gkeal->regression));
 done:
     return status;

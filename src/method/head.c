@@ -139,7 +139,7 @@ static l3a_status rows_read(l3a_context *context, const struct lesson *lesson, s
     TRY(allocate(context, rows->count, rows->inputs * sizeof *rows->features, &rows->features));
     TRY(allocate(context, rows->count, rows->classes, &rows->labels));
     TRY(allocate(context, images, features_row(train) * sizeof *block, &block));
-    features_gather_labels(train, chosen, rows->count, lesson->columns + lesson->first, rows->classes, rows->labels);
+    TRY(features_gather_labels(train, chosen, rows->count, lesson->columns + lesson->first, rows->classes, rows->labels));
     for (size_t first = 0; first < rows->count; first += images) {
         const size_t count = rows->count - first < images ? rows->count - first : images;
         TRY(l3a_features_read(train, chosen + first, 0, count, block));

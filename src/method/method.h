@@ -4,6 +4,7 @@
 #define L3A_METHOD_H
 
 #include "base/memory.h"
+#include "data/features.h"
 #include "learn/view_rows.h"
 #include "method/options.h"
 #include "l3a/l3a_experiment.h"
@@ -79,10 +80,11 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
  * "head-theta". What it is for a method of the program's own, its run records. */
 const char *method_threshold(const char *name);
 
-/* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. All methods have the same. */
-l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count);
-/* Those of them that are labelled with at least one of the new classes. The others only show a crowd of one; without a
- * pseudo-label they have weight 0 and teach nothing, in every method. */
+/* This process's part of the images of a lesson: those that belong to at least one of its new classes. All methods have the same.
+ */
+l3a_status lesson_members(const struct lesson *lesson, struct own_rows *own);
+/* Those images of all processes that are labelled with at least one of the new classes. The others only show a crowd of one;
+ * without a pseudo-label they have weight 0 and teach nothing, in every method. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
 /* Receives some images of a lesson: features [images x rows of an image x width], and the labels of its new classes [images x new
  * classes]. */
@@ -91,10 +93,12 @@ typedef l3a_status lesson_block(void *argument, const float *features, const int
  * never more than the first time. *images: their number. Of several processes, each gets all images. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
-/* The same, but each process gets its part. The lesson's images are those from `before` on in a longer list of `all` images, which
- * is what is divided; all 0: they are the list. */
-l3a_status lesson_read_part(const struct lesson *lesson, const char *stage, uint64_t before, uint64_t all, size_t block,
-                            lesson_block *take, void *argument, uint64_t *images);
+/* The same, but each process gets its part. */
+l3a_status lesson_read_part(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
+                            uint64_t *images);
+/* The same with these rows of the table. */
+l3a_status lesson_read_rows(const struct lesson *lesson, const char *stage, const size_t *rows, size_t count, size_t block,
+                            lesson_block *take, void *argument);
 
 /* The weight of a row of an image if they are scaled to sum to 1. */
 static inline double view_share(size_t view, size_t views) {

@@ -260,16 +260,16 @@ done:
     return status;
 }
 
-l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count) {
-    return features_members_of(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
+l3a_status lesson_members(const struct lesson *lesson, struct own_rows *own) {
+    return own_rows_find(lesson->train, BY_MEMBER, lesson->columns + lesson->first, lesson->last - lesson->first, own);
 }
 
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count) {
     return features_rows_with(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
 }
 
-static l3a_status read_between(const struct lesson *lesson, const char *stage, const size_t *rows, size_t count, size_t block,
-                               lesson_block *take, void *argument) {
+l3a_status lesson_read_rows(const struct lesson *lesson, const char *stage, const size_t *rows, size_t count, size_t block,
+                            lesson_block *take, void *argument) {
     l3a_features *train = lesson->train;
     l3a_context *context = train->context;
     l3a_status status = L3A_OK;
@@ -284,7 +284,7 @@ static l3a_status read_between(const struct lesson *lesson, const char *stage, c
         const size_t n = count - first < block ? count - first : block;
         TRY(report_progress(context, stage, first, count));
         TRY(l3a_features_read(train, rows + first, 0, n, values));
-        features_gather_labels(train, rows + first, n, lesson->columns + lesson->first, classes, labels);
+        TRY(features_gather_labels(train, rows + first, n, lesson->columns + lesson->first, classes, labels));
         TRY(take(argument, values, labels, n));
     }
     TRY(report_progress(context, stage, count, count));
@@ -299,27 +299,21 @@ l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t bl
     l3a_status status = L3A_OK;
     size_t *rows = NULL, count = 0;
     TRY(lesson_rows(lesson, &rows, &count));
-    TRY(read_between(lesson, stage, rows, count, block, take, argument));
+    TRY(lesson_read_rows(lesson, stage, rows, count, block, take, argument));
     *images = count;
 done:
     release(lesson->train->context, rows);
     return status;
 }
 
-static size_t between(uint64_t value, uint64_t low, uint64_t high) {
-    return (size_t)(value < low ? low : value > high ? high : value);
-}
-
-l3a_status lesson_read_part(const struct lesson *lesson, const char *stage, uint64_t before, uint64_t all, size_t block,
-                            lesson_block *take, void *argument, uint64_t *images) {
+l3a_status lesson_read_part(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
+                            uint64_t *images) {
     l3a_status status = L3A_OK;
-    size_t *rows = NULL, count = 0, first, own;
-    TRY(lesson_rows(lesson, &rows, &count));
-    own_part(lesson->train->context, (size_t)(all ? all : count), &first, &own);
-    const size_t start = between(first, before, before + count), end = between(first + own, before, before + count);
-    TRY(read_between(lesson, stage, rows + (start - before), end - start, block, take, argument));
-    *images = count;
+    struct own_rows own;
+    TRY(own_rows_find(lesson->train, BY_LABEL, lesson->columns + lesson->first, lesson->last - lesson->first, &own));
+    TRY(lesson_read_rows(lesson, stage, own.rows, own.count, block, take, argument));
+    *images = own.all;
 done:
-    release(lesson->train->context, rows);
+    release(lesson->train->context, own.rows);
     return status;
 }

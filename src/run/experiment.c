@@ -32,10 +32,10 @@ static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_fe
     FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "extract both with the same backbone",
             "%s (training data) has features %zu wide, but %s (test data) has features %zu wide", train->path, train->width,
             test->path, test->width);
-    FAIL_IF(!train->labels, context, L3A_ERROR_DATA,
+    FAIL_IF(!train->labels.held, context, L3A_ERROR_DATA,
             "give the training labels in a second .npy file, or use a feature file that contains labels", "%s: no labels",
             train->path);
-    FAIL_IF(!test->labels, context, L3A_ERROR_DATA,
+    FAIL_IF(!test->labels.held, context, L3A_ERROR_DATA,
             "give the test labels in a second .npy file, or use a feature file that contains labels", "%s: no labels", test->path);
     TRY(check_same_classes(train, test, "test"));
     TRY(check_same_classes(test, train, "training"));

@@ -45,18 +45,15 @@ done:
 static l3a_status learn(const struct job *job, const struct phase_work *work) {
     const struct lesson *lesson = &work->lesson;
     l3a_status status = L3A_OK;
-    size_t *rows = NULL, count = 0;
     struct outcome outcome = {.classes = work->tallies};
     if (job->group) {
-        TRY(lesson_members(lesson, &rows, &count));
-        TRY(group_learn(job->group, lesson->train, rows, count, lesson->columns + lesson->first, lesson->names + lesson->first,
+        TRY(group_learn(job->group, lesson->train, lesson->columns + lesson->first, lesson->names + lesson->first,
                         lesson->last - lesson->first, work->outcomes));
     } else {
         TRY(job->method->learner->learn(job->state, lesson, &outcome));
         work->outcomes[0] = (struct group_outcome){outcome.images, outcome.pseudo_labels, 0};
     }
 done:
-    release(lesson->train->context, rows);
     return status;
 }
 
@@ -115,22 +112,52 @@ done:
     return status;
 }
 
+/* Adds, to each of the first `classes` counts, how many of these rows show the class. */
+static l3a_status count_shown(const struct lesson *lesson, const size_t *rows, size_t first, size_t count, size_t classes,
+                              uint64_t *counts) {
+    enum { BLOCK = 1024 };
+    const l3a_features *train = lesson->train;
+    l3a_status status = L3A_OK;
+    int8_t *labels = NULL;
+    size_t block[BLOCK];
+    TRY(allocate(train->context, BLOCK, classes, &labels));
+    for (size_t done = 0, n; done < count; done += n) {
+        n = count - done < BLOCK ? count - done : BLOCK;
+        for (size_t i = 0; i < n; i++) {
+            block[i] = rows ? rows[done + i] : first + done + i;
+        }
+        TRY(features_gather_labels(train, block, n, lesson->columns, classes, labels));
+        for (size_t i = 0; i < n * classes; i++) {
+            counts[i % classes] += labels[i] == 1;
+        }
+    }
+done:
+    release(train->context, labels);
+    return status;
+}
+
 /* Counts, for each class in [0, last), the training images that have it, and, for each old class, those of this lesson. */
 static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tallies) {
-    const l3a_features *train = lesson->train;
-    size_t *rows = NULL, count = 0;
-    const l3a_status status = lesson_members(lesson, &rows, &count);
-    for (size_t i = 0; i < train->rows; i++) {
-        for (size_t k = 0; k < lesson->last; k++) {
-            tallies[k].images += train->labels[i * train->classes.count + lesson->columns[k]] == 1;
-        }
+    l3a_context *context = lesson->train->context;
+    l3a_status status = L3A_OK;
+    struct own_rows own = {0};
+    uint64_t *counts = NULL;
+    size_t first, count;
+    TRY(allocate_zeroed(context, lesson->last + lesson->first, sizeof *counts, &counts));
+    own_part(context, lesson->train->rows, &first, &count);
+    TRY(count_shown(lesson, NULL, first, count, lesson->last, counts));
+    TRY(lesson_members(lesson, &own));
+    TRY(count_shown(lesson, own.rows, 0, own.count, lesson->first, counts + lesson->last));
+    if (divides_rows(context)) {
+        TRY(sum_counts(context, counts, lesson->last + lesson->first));
     }
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < lesson->first; k++) {
-            tallies[k].present += train->labels[rows[i] * train->classes.count + lesson->columns[k]] == 1;
-        }
+    for (size_t k = 0; k < lesson->last; k++) {
+        tallies[k].images = counts[k];
+        tallies[k].present = k < lesson->first ? counts[lesson->last + k] : 0;
     }
-    release(train->context, rows);
+done:
+    release(context, counts);
+    release(context, own.rows);
     return status;
 }
 

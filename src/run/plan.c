@@ -5,17 +5,6 @@
 #include "learn/model_plan.h"
 #include "run/experiment.h"
 
-typedef l3a_status choose_rows(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
-
-/* Counts the rows of a table that `choose` selects for these columns. */
-static l3a_status count_rows(l3a_features *features, choose_rows *choose, const size_t *columns, size_t count, uint64_t *images) {
-    size_t *rows = NULL, found = 0;
-    const l3a_status status = choose(features, columns, count, &rows, &found);
-    *images = found;
-    release(features->context, rows);
-    return status;
-}
-
 static l3a_status count_lesson(const l3a_experiment *experiment, const struct class_order *order, size_t first, size_t last,
                                l3a_protocol_phase *lesson) {
     l3a_features *train = experiment->options.train, *test = experiment->options.test;
@@ -23,9 +12,9 @@ static l3a_status count_lesson(const l3a_experiment *experiment, const struct cl
     l3a_status status = L3A_OK;
     uint64_t labelled;
     *lesson = (l3a_protocol_phase){.size = sizeof *lesson, .first = first, .last = last};
-    TRY(count_rows(train, features_members_of, columns, count, &lesson->train_images));
-    TRY(count_rows(train, features_rows_with, columns, count, &labelled));
-    TRY(count_rows(test, features_rows_with, order->test_columns, last, &lesson->test_images));
+    TRY(features_count_rows(train, BY_MEMBER, columns, count, &lesson->train_images));
+    TRY(features_count_rows(train, BY_LABEL, columns, count, &labelled));
+    TRY(features_count_rows(test, BY_LABEL, order->test_columns, last, &lesson->test_images));
     lesson->unlabelled_images = lesson->train_images - labelled;
 done:
     return status;
@@ -104,15 +93,21 @@ void team_memory(const l3a_experiment *experiment, const struct model_options *s
     }
 }
 
-/* The features of a lesson's images, all of them at a time, with a number for the bias in each row. */
+/* What a lesson takes beside the learner's matrices: the numbers of its images, and the features and labels of a learner that holds
+ * these, all of them at a time, with a number for the bias in each row. Processes divide the images of a model among them; the
+ * numbers of these are there twice while pseudo-labels are compared with the truth. Of other learners, some let every process learn
+ * all images. */
 static uint64_t held_images(const l3a_experiment *experiment, const struct method *method) {
     const l3a_features *train = experiment->options.train;
     const size_t phases = phases_of(experiment, method);
     uint64_t most = 0;
+    size_t first, own;
     for (size_t i = 0; i < experiment->order_count * phases; i++) {
         raise(&most, lesson_images(experiment, &experiment->orders[i / phases], method, i % phases));
     }
-    return most * view_rows(train->views) * (train->width + 1) * sizeof(float);
+    own_part(experiment->context, (size_t)most, &first, &own);
+    const uint64_t rows = view_rows(train->views) * (train->width + 1) * sizeof(float) + experiment->classes;
+    return (method->learner->is_model ? own : most) * sizeof(size_t) + (method->learner->holds_images ? most * rows : 0);
 }
 
 /* The plan of one point by itself, and the memory it needs, with the labels of both tables, and what saving the model takes: that
@@ -133,10 +128,8 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
         }
         plan->file += kept_phases(&point->settings.model, phases_of(experiment, point->method)) * plan->phase;
     }
-    if (point->method->learner->holds_images) {
-        need->in[PROCESSOR] += held_images(experiment, point->method);
-    }
-    need->in[PROCESSOR] += features_label_bytes(options->train) + features_label_bytes(options->test) + WRITE_CHUNKS * WRITE_CHUNK;
+    need->in[PROCESSOR] += held_images(experiment, point->method) + features_held_bytes(options->train) +
+                           features_held_bytes(options->test) + WRITE_CHUNKS * WRITE_CHUNK;
 done:
     return status;
 }

@@ -7,6 +7,7 @@
 #include "method/method.h"
 #include "run/experiment.h"
 
+#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include <inttypes.h>
@@ -19,9 +20,14 @@ static void print_string(text_builder *text, const char *key, const char *value,
     text_builder_print(text, "%s", after);
 }
 
+static void add_to_sum(void *state, const char *bytes, size_t count) {
+    XXH3_64bits_update(state, bytes, count);
+}
+
 static l3a_status print_table(text_builder *text, const char *key, l3a_features *features) {
     l3a_status status = L3A_OK;
     uint64_t checksum;
+    XXH3_state_t labels;
     TRY(l3a_features_checksum(features, &checksum));
     text_builder_print(text, "    \"%s\": {\"rows\": %zu, \"width\": %zu, ", key, l3a_features_rows(features),
                        l3a_features_width(features));
@@ -35,10 +41,10 @@ static l3a_status print_table(text_builder *text, const char *key, l3a_features 
     if (difficult) {
         print_string(text, difficult_record, difficult, ", ");
     }
-    const int8_t *labels = l3a_features_labels(features); /* for a .npy table these come from a separate file */
-    const size_t pairs = l3a_features_rows(features) * l3a_features_class_count(features);
+    XXH3_64bits_reset(&labels); /* for a .npy table these come from a separate file */
+    TRY(marks_scan(features, &features->labels, add_to_sum, &labels));
     text_builder_print(text, "\"xxh3\": \"%016" PRIx64 "\", \"labels_xxh3\": \"%016" PRIx64 "\"},\n", checksum,
-                       labels ? (uint64_t)XXH3_64bits(labels, pairs) : 0);
+                       features->labels.held ? (uint64_t)XXH3_64bits_digest(&labels) : 0);
 done:
     return status;
 }

@@ -202,11 +202,11 @@ static void speakers_free(l3a_context *context, struct speakers *speakers) {
 
 /* Finds the crop with the highest score for each class. A learner scores whole images, (s_0 + λ max s_v)/(1 + λ); but an image
  * whose rows are all the same crop has the score of this crop. */
-static l3a_status find_speakers(const struct job *job, const struct evaluation *evaluation, size_t at, struct speakers *speakers) {
+static l3a_status find_speakers(const struct job *job, const struct evaluation *evaluation, size_t row, struct speakers *speakers) {
     l3a_features *features = evaluation->features;
     l3a_status status = L3A_OK;
     const size_t width = features->width, rows = view_rows(features->views);
-    TRY(l3a_features_read(features, &evaluation->rows[at], 0, 1, speakers->rows));
+    TRY(l3a_features_read(features, &row, 0, 1, speakers->rows));
     for (size_t v = 1; v < rows; v++) {
         for (size_t i = 0; i < rows; i++) {
             memcpy(speakers->same + i * width, speakers->rows + v * width, width * sizeof(float));
@@ -223,17 +223,17 @@ done:
     return status;
 }
 
-/* The lines of an image: the classes that are true or predicted; views: the crop with the highest score for each class, NULL
- * without views. */
-static void print_sample(const struct job *job, const struct evaluation *evaluation, size_t at, const double *thresholds,
-                         const size_t *views, text_builder *text) {
+/* The lines of an image with that name: the classes that are true or predicted; views: the crop with the highest score for each
+ * class, NULL without views. */
+static void print_sample(const struct job *job, const struct evaluation *evaluation, size_t at, const char *id,
+                         const double *thresholds, const size_t *views, text_builder *text) {
     const size_t classes = evaluation->classes;
     for (size_t k = 0; k < classes; k++) {
         const double score = (double)evaluation_scores(evaluation, 0)[at * classes + k];
         const int8_t label = evaluation->labels[at * classes + k];
         char number[NUMBER_TEXT];
         if (label == 1 || score > thresholds[k]) {
-            csv_print_field(text, l3a_features_id(evaluation->features, evaluation->rows[at]));
+            csv_print_field(text, id);
             text_builder_print(text, ",");
             csv_print_field(text, job->order->names[k]);
             text_builder_print(text, ",%d,%d,%s", label, score > thresholds[k], number_format(round(1e4 * score) / 1e4, number));
@@ -260,10 +260,14 @@ static l3a_status write_samples(const l3a_experiment *run, const struct job *job
     }
     for (size_t i = 0; i < samples; i++) {
         const size_t at = (2 * i + 1) * count / (2 * samples);
+        const char *id;
+        size_t row;
+        TRY(evaluation_row(evaluation, at, &row));
+        TRY(features_id(evaluation->features, row, &id));
         if (cropped) {
-            TRY(find_speakers(job, evaluation, at, &speakers));
+            TRY(find_speakers(job, evaluation, row, &speakers));
         }
-        print_sample(job, evaluation, at, thresholds, speakers.views, &text);
+        print_sample(job, evaluation, at, id, thresholds, speakers.views, &text);
     }
     const struct table_text table = {"samples.csv", &text};
     TRY(tables_write(context, &run->points[0].results->tables, run->options.folder, &table, 1));
@@ -280,11 +284,10 @@ static l3a_status look(const l3a_experiment *run, const struct job *job, const s
     l3a_status status = L3A_OK;
     if (job->first_of_team) {
         TRY(allocate(context, evaluation->classes, CURVE_POINTS * sizeof **curves, curves));
-        TRY(measure_curves(context, evaluation_scores(evaluation, 0), evaluation->labels, evaluation->count, evaluation->classes,
-                           *curves));
+        TRY(evaluation_curves(evaluation, *curves));
     }
     if (job->number == 1 && run->options.folder && l3a_features_id(evaluation->features, 0)) {
-        TRY(write_samples(run, job, evaluation, thresholds));
+        TRY(follow_lead(context, leads(context) ? write_samples(run, job, evaluation, thresholds) : L3A_OK, NULL));
     }
 done:
     return status;

@@ -82,9 +82,25 @@ def learns_and_evaluates(train, test):
             done = l3a(size, "learn", path, "--features", train, "--classes", classes, "--dim", 30, "--precision", "double")
         check(done.stdout.count("phase 2: 2 new classes") == 1, f"learn: {done.stdout}")
     same_models(folder / "model 0", folder / "model 2", "learn")
+    learns_more_and_from_npy(table("more", 60))
     alone, together = (json.loads(l3a(size, "eval", folder / "model 0", "--features", test, "--format", "json").stdout) for size in (0, 3))
     check(alone == together, f"eval: {alone} and {together}")
     check(not list(folder.glob(".*l3a-*")), f"locks or temporary files are left: {list(folder.glob('.*'))}")
+
+
+def learns_more_and_from_npy(more):
+    labels = np.zeros((300, 3), np.int8)
+    labels[np.arange(300), np.arange(300) // 100] = 1  # sorted, so that a process learns rows whose labels another one holds
+    np.save(folder / "rows.npy", rng.normal(size=(300, 5)).astype(np.float32) + labels @ np.eye(3, 5, dtype=np.float32))
+    np.save(folder / "labels.npy", np.asfortranarray(labels.astype(np.float64)))
+    shape = ["--dim", 30, "--precision", "double", "--pseudo", "off"]
+    for size in 0, 3:
+        tables = ["--features", folder / "rows.npy", "--labels", folder / "labels.npy"]
+        l3a(size, "learn", folder / f"npy {size}", *tables, "--classes", "class 1,class 2", *shape)
+        for rows in folder / "train", more:
+            l3a(size, "learn", folder / f"more {size}", "--features", rows, "--classes", "c0,c1", *shape)
+    same_models(folder / "npy 0", folder / "npy 3", "labels in Fortran order")
+    same_models(folder / "more 0", folder / "more 3", "more images of classes that are known")
 
 
 def no_process_reads_all_features():
@@ -99,6 +115,13 @@ def no_process_reads_all_features():
     read = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("rchar")]  # the shell and what it waited for
     check(done.returncode == 0 and len(read) == 2, f"what processes read: {done}")
     check(all(4 * rows * wide // 2 <= count < 4 * rows * wide * 3 // 4 for count in read), f"half of the features each, of {4 * rows * wide}: {read}")
+
+
+def many_processes_on_a_machine_are_told_of_threads(train, test):
+    words = "2 processes on this machine: each holds sums of 512.00 MiB"
+    for size, dim, solver, times in (2, 8192, "auto", 1), (2, 8191, "auto", 0), (0, 8192, "auto", 0), (2, 8192, "scalapack", 0):
+        done = l3a(size, "run", "--train", train, "--test", test, "--dim", dim, "--solver", solver, "--dry-run", code=None)
+        check((done.stdout + done.stderr).count(words) == times, f"{size} processes, dim {dim}, {solver}: {done.stdout} {done.stderr}")
 
 
 def one_process_is_alone(train, test):
@@ -198,6 +221,7 @@ try:
     sweeps_are_those_of_one_process(*tables)
     learns_and_evaluates(*tables)
     no_process_reads_all_features()
+    many_processes_on_a_machine_are_told_of_threads(*tables)
     one_process_is_alone(*tables)
     failures_end_all_processes(*tables)
     a_missing_plugin_is_explained(tables[0])

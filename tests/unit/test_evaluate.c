@@ -69,7 +69,7 @@ static void classifiers_share_the_rows(void **state) {
     struct seen seen = {0};
     assert_ok(context, evaluation_begin(features, columns, SEEN, &evaluation));
     assert_int_equal(evaluation.count, table.count);
-    assert_memory_equal(evaluation.rows, table.rows, table.count * sizeof *table.rows);
+    assert_memory_equal(evaluation.rows.rows, table.rows, table.count * sizeof *table.rows);
     assert_memory_equal(evaluation.labels, table.shown, table.count * SEEN);
     assert_ok(context, evaluation_score(&evaluation, CLASSIFIERS, 1, score, &seen));
     assert_true(seen.rows == table.count && seen.calls > 1);

@@ -79,10 +79,7 @@ static void compare(size_t rows, l3a_precision precision, uint64_t block, bool e
         const size_t columns[OWN] = {first, first + 1}, seen = first + OWN;
         struct group_outcome outcomes[MEMBERS];
         float scores[MEMBERS][TESTS * CLASSES], alone[TESTS * CLASSES], *all[MEMBERS];
-        size_t *chosen = NULL, count = 0;
-        assert_ok(context, features_rows_with(table, columns, OWN, &chosen, &count));
-        assert_ok(context, group_learn(group, table, chosen, count, columns, names + first, OWN, outcomes));
-        release(context, chosen);
+        assert_ok(context, group_learn(group, table, columns, names + first, OWN, outcomes));
         for (size_t v = 0; v < MEMBERS; v++) {
             all[v] = scores[v];
         }
@@ -154,12 +151,15 @@ static void no_row_is_refused(void **state) {
     l3a_features *table = NULL;
     struct group *group = NULL;
     struct group_outcome outcomes[MEMBERS];
-    const size_t columns[OWN] = {0, 1}, none = 0;
+    const size_t columns[OWN] = {0, 1};
     make_world(&world, 9);
+    for (size_t i = 0; i < 9 * CLASSES; i++) {
+        world.labels[i] = i % CLASSES > 1;
+    }
     make_members(L3A_PRECISION_MIXED, 64, members);
     assert_ok(context, l3a_features_wrap(context, world.features, world.labels, 9, 1, WIDTH, names, CLASSES, &table));
     assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
-    assert_fails(context, group_learn(group, table, &none, 0, columns, names, OWN, outcomes), L3A_ERROR_DATA, "no image");
+    assert_fails(context, group_learn(group, table, columns, names, OWN, outcomes), L3A_ERROR_DATA, "no image");
     group_free(group);
     group_free(NULL);
     l3a_features_free(table);

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "data/features.h"
 #include "learn/model.h"
+#include "meeting.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -20,40 +21,6 @@ static const char *const names[CLASSES] = {"ant", "bee", "cat", "dog", "eel", "f
 
 static float features[ROWS * WIDTH];
 static int8_t labels[ROWS * CLASSES];
-
-/* All processes add to one array between two barriers. */
-struct meeting {
-    pthread_barrier_t barrier;
-    pthread_mutex_t lock;
-    unsigned char *total;
-    size_t count;
-};
-
-static int add_up(void *values, size_t count, l3a_sum_type type, void *user) {
-    struct meeting *meeting = user;
-    if (pthread_barrier_wait(&meeting->barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
-        free(meeting->total);
-        meeting->total = calloc(count, 8);
-        meeting->count = count;
-    }
-    pthread_barrier_wait(&meeting->barrier);
-    if (meeting->count != count) {
-        return 1; /* they do not make the same calls */
-    }
-    pthread_mutex_lock(&meeting->lock);
-    for (size_t i = 0; i < count; i++) {
-        if (type == L3A_SUM_FLOAT64) {
-            ((double *)(void *)meeting->total)[i] += ((double *)values)[i];
-        } else {
-            ((uint64_t *)(void *)meeting->total)[i] += ((uint64_t *)values)[i];
-        }
-    }
-    pthread_mutex_unlock(&meeting->lock);
-    pthread_barrier_wait(&meeting->barrier);
-    memcpy(values, meeting->total, count * 8);
-    pthread_barrier_wait(&meeting->barrier);
-    return 0;
-}
 
 struct setting {
     const char *names[6], *values[6];
@@ -189,11 +156,11 @@ static void compare(const struct process *alone, const struct process *one) {
 
 static void check(size_t count, const struct setting *setting) {
     struct process alone = {.setting = setting, .count = 1}, processes[MOST];
-    struct meeting meeting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct meeting meeting;
     pthread_t threads[MOST];
     run_process(&alone);
     assert_ok(alone.context, alone.status);
-    assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, (unsigned)count), 0);
+    meeting_open(&meeting, count);
     for (size_t i = 0; i < count; i++) {
         processes[i] = (struct process){.meeting = &meeting, .setting = setting, .number = i, .count = count};
         assert_int_equal(pthread_create(&threads[i], NULL, run_process, &processes[i]), 0);
@@ -208,8 +175,7 @@ static void check(size_t count, const struct setting *setting) {
     }
     l3a_model_free(alone.model);
     l3a_context_free(alone.context);
-    pthread_barrier_destroy(&meeting.barrier);
-    free(meeting.total);
+    meeting_close(&meeting);
 }
 
 static void processes_end_with_the_model_of_one(void **state) {
@@ -339,13 +305,13 @@ done:
 
 static void check_divided(size_t count, const struct setting *setting) {
     struct divided alone = {.process = {.setting = setting, .count = 1}}, all[MOST];
-    struct meeting meeting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct meeting meeting;
     pthread_t threads[MOST];
     char *folder = make_temporary_folder(), *paths[MOST + 1];
     alone.path = paths[MOST] = path_in(folder, "alone");
     learn_table(&alone);
     assert_ok(alone.process.context, alone.process.status);
-    assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, (unsigned)count), 0);
+    meeting_open(&meeting, count);
     for (size_t i = 0; i < count; i++) {
         char name[16];
         snprintf(name, sizeof name, "process%zu", i);
@@ -371,8 +337,7 @@ static void check_divided(size_t count, const struct setting *setting) {
     l3a_context_free(alone.process.context);
     free(paths[MOST]);
     remove_folder(folder);
-    pthread_barrier_destroy(&meeting.barrier);
-    free(meeting.total);
+    meeting_close(&meeting);
 }
 
 static void processes_divide_the_rows_of_a_table(void **state) {
@@ -410,10 +375,10 @@ static void a_process_that_does_not_lead_writes_nothing(void **state) {
     l3a_context *context = NULL;
     l3a_lock *lock = NULL;
     char *folder = make_temporary_folder(), *path = path_in(folder, "mute");
-    struct meeting meeting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct meeting meeting;
     const l3a_context_options options = {
         .size = sizeof options, .sum = add_up, .sum_user = &meeting, .process = 1, .processes = 2, .divide = 1};
-    assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, 1), 0);
+    meeting_open(&meeting, 1);
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     assert_ok(context, l3a_file_write(context, path, "text", 4));
     assert_ok(context, l3a_lock_take(context, path, 0, &lock));
@@ -432,8 +397,7 @@ static void a_process_that_does_not_lead_writes_nothing(void **state) {
     l3a_context_free(writer);
     free(path);
     remove_folder(folder);
-    free(meeting.total);
-    pthread_barrier_destroy(&meeting.barrier);
+    meeting_close(&meeting);
 }
 
 /* The first value becomes that of process 0, which has the status 2. */
@@ -509,6 +473,8 @@ static void a_process_alone_is_a_cluster(void **state) {
     assert_ok(context, l3a_cluster_join(cluster, &options));
     assert_null(options.sum);
     assert_true(options.divide == 0 && options.threads == 0 && strcmp(options.device, "cuda") == 0);
+    assert_int_equal(l3a_cluster_locals(cluster), 1);
+    assert_int_equal(l3a_cluster_locals(NULL), 1);
     assert_int_equal(l3a_cluster_end(cluster, 0), 1);
     assert_int_equal(l3a_cluster_end(cluster, 1), 0);
     l3a_cluster_abort(cluster, 1);
