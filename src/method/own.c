@@ -124,7 +124,7 @@ static l3a_status learn_at_once(const struct teaching *teaching) {
     }
     TRY(allocate(context, count, classes, &labels));
     TRY(read_features(teaching, features ? features : borrowed));
-    features_gather_labels(lesson->train, teaching->images, count, lesson->columns + lesson->first, classes, labels);
+    TRY(features_gather_labels(lesson->train, teaching->images, count, lesson->columns + lesson->first, classes, labels));
     if (own->method->learn(own->learner, &teaching->phase, features ? features : borrowed, labels, count)) {
         status = callback_failed(own, "learn");
     }
