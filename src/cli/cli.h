@@ -225,6 +225,9 @@ struct shared_work {
 /* Takes shards until none is left, and joins them if all are done. Returns the exit code. */
 int share_work(const struct shared_work *work);
 
+/* The exit code of a process that took shards and met pictures that cannot be read. mpirun ends all processes when one of them has
+ * another code than EXIT_DONE, so there only the one that joins the shards, which speaks for all of them, has EXIT_USAGE. */
+int bad_pictures_code(bool joined);
 /* Removes a file, and the lock that a killed process may have left beside it. */
 void remove_shard_file(const struct arguments *arguments, const char *path);
 

@@ -91,7 +91,8 @@ struct extraction {
     l3a_dataset *dataset;
     l3a_extract_options options;
     const char *path;
-    size_t bad; /* pictures that could not be read */
+    size_t bad;  /* pictures that could not be read */
+    bool joined; /* the shards, so these are the pictures of all of them */
 };
 
 static int explain_extract(const struct arguments *arguments, l3a_status status) {
@@ -150,7 +151,7 @@ static int make_shard(void *user, size_t shard, const char *path) {
 }
 
 static int join_shards(void *user, char *const *paths) {
-    const struct extraction *e = user;
+    struct extraction *e = user;
     uint64_t rows = 0;
     const l3a_status status =
         l3a_features_merge(e->arguments->context, (const char *const *)paths, e->options.shards, e->path, &rows);
@@ -160,6 +161,8 @@ static int join_shards(void *user, char *const *paths) {
     printf("%s: ", e->path);
     print_rows(e, (size_t)rows);
     printf(" from %zu shards\n", e->options.shards);
+    e->bad = l3a_dataset_rows(e->dataset) - (size_t)rows;
+    e->joined = true;
     return EXIT_DONE;
 }
 
@@ -208,9 +211,12 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
         shard_argument(arguments, &e.options.shard, &e.options.shards);
     }
     const int code = shared ? extract_shared(&e) : extract_to(&e, path);
-    return code == EXIT_DONE && e.bad ? complain(arguments, "%zu %s could not be read and %s skipped", e.bad,
-                                                 plural(e.bad, "picture", "pictures"), plural(e.bad, "was", "were"))
-                                      : code;
+    if (code != EXIT_DONE || !e.bad) {
+        return code;
+    }
+    complain(arguments, "%zu %s could not be read and %s skipped", e.bad, plural(e.bad, "picture", "pictures"),
+             plural(e.bad, "was", "were"));
+    return shared ? bad_pictures_code(e.joined) : EXIT_USAGE;
 }
 
 int extract_command(struct arguments *arguments) {

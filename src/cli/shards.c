@@ -47,6 +47,11 @@ static int explain_shared(const struct arguments *arguments, l3a_status status) 
     return code;
 }
 
+int bad_pictures_code(bool joined) {
+    size_t process;
+    return joined || l3a_cluster_started(&process) == 1 ? EXIT_USAGE : EXIT_DONE;
+}
+
 void remove_shard_file(const struct arguments *arguments, const char *path) {
     l3a_lock *lock = NULL;
     const bool held = l3a_lock_take(arguments->context, path, 0, &lock) == L3A_OK;

@@ -338,7 +338,10 @@ static int tag_divided(struct tag_run *run, const struct division *division) {
                                                            : tag_all(run);
     print_summary(run);
     free(run->paths);
-    return code != EXIT_DONE ? code : run->code ? run->code : run->bad ? EXIT_USAGE : EXIT_DONE;
+    if (code != EXIT_DONE || run->code || !run->bad) {
+        return code != EXIT_DONE ? code : run->code;
+    }
+    return division->shared ? bad_pictures_code(run->joined) : EXIT_USAGE;
 }
 
 int tag_command(struct arguments *arguments) {

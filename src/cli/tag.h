@@ -96,6 +96,7 @@ struct tag_run {
     struct tag_row *rows; /* if they are sorted */
     size_t row_count;
     size_t pictures_done, bad;
+    bool joined;  /* the shards, so these are the numbers of all of them */
     bool checked; /* whether a tag contains a semicolon */
     bool xmp, replace, short_name;
     size_t written, unchanged, failed; /* sidecars */

@@ -455,8 +455,9 @@ static int join_shared(void *user, char *const *paths) {
         print_hint("it was removed; run the same command again to make it anew");
     } else if (code == EXIT_DONE) {
         print_joined(run->form.output, files);
-        run->pictures_done = pictures; /* the summary is about all of them */
+        run->pictures_done = pictures;
         run->bad = bad;
+        run->joined = true;
     }
     free_files(files, sharing->shards);
     return code;
