@@ -31,7 +31,8 @@ static const struct series *second_series(const struct classes *c) {
             return series;
         }
     }
-    return c->report->series_count > 1 ? &c->report->series[1] : NULL;
+    const struct series *next = c->report->series_count > 1 ? &c->report->series[1] : NULL;
+    return next && !next->source[0] ? next : NULL; /* results from elsewhere come last, and have no classes */
 }
 
 static void print_precision_table(const struct classes *c) {

@@ -7,6 +7,11 @@
 
 enum { HEAT_MAPS = 4, MANY_CLASSES = 30 };
 
+/* Whether the AP of its classes is known for several phases. */
+static bool has_classes(const struct series *series) {
+    return series->rows > 1 && !isnan(series->summary.forgetting[0]);
+}
+
 /* Chooses the first series, and of the others those that forget most. Returns how many. */
 static size_t choose_heat_maps(const struct classes *c, const struct series *chosen[HEAT_MAPS]) {
     const struct report *report = c->report;
@@ -15,7 +20,7 @@ static size_t choose_heat_maps(const struct classes *c, const struct series *cho
         const struct series *best = NULL;
         for (size_t i = 0; i < report->series_count; i++) {
             const struct series *series = &report->series[i];
-            bool taken = series->rows < 2;
+            bool taken = !has_classes(series);
             for (size_t j = 0; j < count; j++) {
                 taken = taken || chosen[j] == series;
             }
@@ -147,7 +152,7 @@ static void print_forgetting_text(const struct classes *c, size_t shown) {
     struct report *report = c->report;
     size_t candidates = 0;
     for (size_t i = 0; i < report->series_count; i++) {
-        candidates += report->series[i].rows > 1;
+        candidates += has_classes(&report->series[i]);
     }
     section_begin(report, "forgetting", "Forgetting",
                   "For each class and phase: how the average precision has changed since the phase that taught the class. The test "

@@ -80,6 +80,14 @@ static bool is_printed(const struct report *report, size_t run) {
     return false;
 }
 
+static bool joins_others(const struct report *report) {
+    bool found = false;
+    for (size_t i = 0; i < report->series_count; i++) {
+        found = found || report->series[i].source[0];
+    }
+    return found;
+}
+
 void report_paper(struct report *report) {
     bool begun = false;
     for (size_t i = 0; i < report->run_count; i++) {
@@ -104,7 +112,7 @@ void report_paper(struct report *report) {
             html_raw(&report->page, "</tr></thead>\n"); /* each group is a body of its own */
             begun = true;
         }
-        begin_group(&report->page, "Measured here", "");
+        begin_group(&report->page, "Measured here", joins_others(report) ? "; † elsewhere" : "");
         for (size_t j = i; j < report->run_count; j++) {
             if (is_published(&report->runs[j]) &&
                 strcmp(run_record(&report->runs[i], "run.protocol"), run_record(&report->runs[j], "run.protocol")) == 0) {

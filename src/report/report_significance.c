@@ -64,12 +64,11 @@ void print_differences(struct report *report) {
     html_print(page, "<details%s><summary>Differences from the best</summary>\n<p>", pairs < PAIRS_TO_TELL ? "" : " open");
     html_print(
         page,
-        "Each method minus the best that learns in phases, in points, over the seeds and class orders that both have; with the %s "
-        "95 "
-        "%% interval of the mean, and p of %s, corrected for all methods of the column (Holm). CF1 and OF1 are compared only "
+        "Each method minus the best that learns in phases, in points, over the seeds and class orders that both have; with the 95 "
+        "%% %s interval of the mean, and p of %s, corrected for all methods of the column (Holm). CF1 and OF1 are compared only "
         "between methods with the same threshold. The best is chosen from these numbers, so it looks a little better than it "
         "is.</p>\n",
-        pairs < 10 ? "Student" : "bootstrap", pairs < 10 ? "a paired t test" : "a test that flips the signs of the differences");
+        pairs < 10 ? "t" : "bootstrap", pairs < 10 ? "a paired t test" : "a test that flips the signs of the differences");
     html_raw(page, "<div class=\"scroll\">");
     table_begin(page, "differences");
     table_columns(page,

@@ -1128,11 +1128,18 @@ static l3a_status write_sweep_report(struct stage *stage) {
     return l3a_report_write(stage->context, folders, 1, NULL, stage->path);
 }
 
+static void run_and_join(struct stage *stage) {
+    static const char rows[] = "method,seed,phase,map\nmine,1,1,50\nmine,1,2,40\nmine,2,1,51\nmine,2,2,42\n";
+    only_run_once(stage);
+    memory_folder_put(stage->path, rows, sizeof rows - 1);
+}
+
 static l3a_status print_table(struct stage *stage) {
-    const char *const folders[] = {RUN};
+    const char *const folders[] = {RUN}, *const files[] = {stage->path};
+    const l3a_report_options options = {.size = sizeof options, .with = files, .with_count = 1};
     char text[4096] = "untouched";
     size_t length = 0;
-    const l3a_status status = l3a_report_table(stage->context, folders, 1, "latex", text, sizeof text, &length);
+    const l3a_status status = l3a_report_table_with(stage->context, folders, 1, &options, "latex", text, sizeof text, &length);
     require(status == L3A_OK ? length == strlen(text) : strcmp(text, "untouched") == 0, "the table is wrong");
     return status;
 }
@@ -1333,7 +1340,7 @@ static const struct scenario scenarios[] = {
     {"sweep", NULL, NULL, run_sweep, check_sweep, true, true},
     {"write a report", run_once, NULL, write_report, check_file, true, false},
     {"write a sweep's report", sweep_once, NULL, write_sweep_report, check_file, true, false},
-    {"print a table", only_run_once, NULL, print_table, check_nothing, true, false},
+    {"print a table", run_and_join, NULL, print_table, check_nothing, true, false},
     {"write figures", only_run_once, NULL, write_figures, check_figures, true, false},
     {"read the record of a run", run_once, NULL, read_record, check_nothing, false, false},
     {"draw a data set", NULL, NULL, draw_one, check_drawn, true, false},
