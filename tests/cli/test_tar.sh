@@ -41,6 +41,9 @@ check 'and have the same features' same files.st joined.st
 expect 0 '' l3a data tar:flat.tar --check-pictures
 shows 'tar:flat.tar: all, 70 pictures, 2 classes' 'picture files: 70, 0 missing or empty, 0 unreadable'
 
+check 'a run' l3a run --train archive.st --test archive.st --protocol B0-C1 --dim 64 --quiet -o run
+check 'its report shows pictures of the archive' grep -q 'data:image/jpeg' run/report.html
+
 # A kill, and pictures that change before the extraction goes on
 views() { extract --data tar:part-01.tar --views 5 "$@"; } # 40 pictures are three batches
 # kill_extraction FILE: after at least a batch of 16 pictures, and before all. Where it was over before the kill, it begins again.

@@ -788,6 +788,33 @@ static void bad_pictures_in_a_batch(void **state) {
     l3a_context_free(context);
 }
 
+/* Some of the pictures that were found get the scores that their files get; the callback counts from the first of them. */
+static void found_pictures(void **state) {
+    static struct gathered gathered, by_path;
+    l3a_context *context = make_context(1);
+    l3a_tagger *tagger = open_tagger(context, input.model, 3);
+    l3a_reader *reader = make_reader(tagger);
+    l3a_pictures *pictures = NULL;
+    const char *const *paths = (const char *const *)input.pictures;
+    (void)state;
+    assert_ok(context, l3a_pictures_find(context, paths, 9, &pictures));
+    gathered = by_path = (struct gathered){.reader = reader};
+    assert_int_equal(l3a_reader_tag_pictures(reader, pictures, 4, 5, gather, &gathered), L3A_OK);
+    assert_int_equal(l3a_reader_tag_files(reader, paths + 4, 5, gather, &by_path), L3A_OK);
+    assert_int_equal(gathered.count, 5);
+    assert_memory_equal(gathered.scores, by_path.scores, 5 * CLASSES * sizeof(float));
+    gathered.count = 0;
+    assert_int_equal(l3a_reader_tag_pictures(reader, pictures, 9, 0, gather, &gathered), L3A_OK);
+    assert_int_equal(l3a_reader_tag_pictures(reader, pictures, 4, 6, gather, &gathered), L3A_ERROR_ARGUMENT);
+    assert_int_equal(l3a_reader_tag_pictures(reader, pictures, 10, SIZE_MAX, gather, &gathered), L3A_ERROR_ARGUMENT);
+    assert_non_null(strstr(l3a_reader_error_text(reader), "but there are 9"));
+    assert_int_equal(gathered.count, 0);
+    l3a_pictures_free(pictures);
+    l3a_reader_free(reader);
+    l3a_tagger_free(tagger);
+    l3a_context_free(context);
+}
+
 /* ---- Readers and the writer ---- */
 
 /* All that a new reader asks for is less than half of the parameters of the network. */
@@ -1023,6 +1050,7 @@ int main(void) {
                                        cmocka_unit_test(a_bad_picture_is_the_readers_error),
                                        cmocka_unit_test(bad_pictures_do_not_stop_the_others),
                                        cmocka_unit_test(bad_pictures_in_a_batch),
+                                       cmocka_unit_test(found_pictures),
                                        cmocka_unit_test(readers_share_parameters),
                                        cmocka_unit_test(readers_have_limits_of_their_own),
                                        cmocka_unit_test(reload_keeps_the_old_model_if_it_fails),
