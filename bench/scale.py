@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """How learning grows with processes: measured with mpirun on this machine, and a model with the measured constants that goes on from there.
 
-    bench/scale.py --train FILE --test FILE [--dims D,…] [--ranks R,…] [--rounds N] [--bandwidth GBPS]
+    bench/scale.py --train FILE --test FILE [--dims D,…] [--ranks R,…] [--rounds N] [--bandwidth GBPS] [--memory]
         --train, --test  feature files; COCO's are meant, with --protocol B0-C10
         --ranks          processes of one thread each [1, 2, 4, … up to the processors of this machine]
         --bandwidth      GB/s between machines, for the tables of clusters that are not here [10]
+        --memory         also measures the memory, and prints the efficiency that it allows
         L3A_BUILD        the build folder, with the plug-in libl3a-mpi.so
 
 For each dim: `l3a run --method l3a` in one process with as many threads as there are processors, and by mpirun in R processes of one thread, in turns;
@@ -14,10 +15,16 @@ seconds of each stage are in timings.csv. Then the model (docs/scale.md):
     sharing   2 · 8 (d (d + 1)/2 + d K) / B                   B: bytes per second through a process; nothing for R = 1
     solving   (d³/3 + 2 d² K) / S                             S: operations per second of the process that solves
 
-Its constants come from the smallest dim with one and two processes. It then predicts every other run, and the largest error is printed; the target is 15 %.
-A missed target is printed; it is not an error."""
+What the memory allows: a block of b rows moves d²/2 · (28 + 8 ⌈b/384⌉) bytes of the triangle and of the products that are added to it, and
+b d (28 + 2 (d/1024 + 1)) of expanded rows. --memory measures how fast R processes at once add two arrays that no cache holds, and prints the efficiency
+that is left if this is how fast a process gets its bytes, and nothing else is in its way. It starts no run if --train is missing.
+
+The constants of the model come from the smallest dim with one and two processes. It then predicts every other run, and the largest error is printed; the
+target is 15 %. A missed target is printed; it is not an error."""
 import argparse
 import csv
+import math
+import multiprocessing
 import os
 import shutil
 import statistics
@@ -149,6 +156,52 @@ def extend(options, model):
     model.bandwidth, model.phases, model.rows = local, phases, rows
 
 
+def add_arrays(barrier, bytes_per_second):
+    import numpy as np
+    sums, rows = np.zeros(1 << 24), np.ones(1 << 24)
+    fastest = math.inf
+    for _ in range(5):
+        barrier.wait()
+        start = time.perf_counter()
+        np.add(sums, rows, out=sums)
+        fastest = min(fastest, time.perf_counter() - start)
+    with bytes_per_second.get_lock():
+        bytes_per_second.value += 3 * sums.nbytes / fastest
+
+
+def memory_speed(ranks):
+    """Bytes per second of as many processes at once, all together."""
+    barrier, total = multiprocessing.Barrier(ranks), multiprocessing.Value("d", 0)
+    processes = [multiprocessing.Process(target=add_arrays, args=(barrier, total)) for _ in range(ranks)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return total.value
+
+
+def block_bytes(rows, dim):
+    return dim * dim / 2 * (28 + 8 * math.ceil(rows / 384)) + rows * dim * (28 + 2 * (dim / 1024 + 1))
+
+
+def allowed(rows, width, classes, dim, ranks, speed, memory):
+    """The efficiency of the sums of a phase; speed: operations per second of one process alone; memory: bytes per second by number of processes."""
+    def traffic(count):
+        own = rows / count
+        blocks = math.ceil(own / 4096)
+        return blocks * block_bytes(own / blocks, dim) / (memory[count] / count)
+    alone = rows * (2 * width * dim + dim * dim + 2 * dim * classes) / speed
+    return alone / (alone - traffic(1) + ranks * traffic(ranks))
+
+
+def show_roof(dims, ranks, speed, rows=16000, width=192, classes=80):
+    memory = {count: memory_speed(count) for count in sorted({1, *ranks})}
+    print("memory, GB/s by processes at once: " + ", ".join(f"{count}: {memory[count] / 1e9:.1f}" for count in memory))
+    print(f"with it, and {speed / 1e9:.1f} GFLOP/s of a process by itself, phases of {rows} rows allow this efficiency of the sums:")
+    for dim in dims:
+        print(f"  dim {dim}: " + ", ".join(f"{count}: {allowed(rows, width, classes, dim, count, speed, memory):.2f}" for count in ranks))
+
+
 def duration(seconds):
     for unit, size in ("days", 86400), ("h", 3600), ("min", 60):
         if seconds >= 2 * size:
@@ -173,19 +226,25 @@ def rows_of(options, dim):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--train", required=True)
-    parser.add_argument("--test", required=True)
+    parser.add_argument("--train")
+    parser.add_argument("--test")
     parser.add_argument("--protocol", default="B0-C10")
     parser.add_argument("--dims", default="2048,4096")
     parser.add_argument("--ranks", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bandwidth", type=float, default=10)
+    parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
+    if not options.memory and not (options.train and options.test):
+        parser.error("give --train and --test, or --memory")
     processors = len(os.sched_getaffinity(0))
     dims = sorted(int(word) for word in options.dims.split(","))
     ranks = [int(word) for word in options.ranks.split(",")] if options.ranks else [1 << i for i in range(processors.bit_length()) if 1 << i <= processors]
     for name, value in conditions(os.environ).items():
         print(f"{name}: {value}")
+    if not options.train:
+        show_roof(dims, ranks, 90e9)
+        return
     with tempfile.TemporaryDirectory() as work:
         found = measure(options, work, dims, ranks, processors)
     compare(options, found, dims, ranks, processors)
@@ -194,6 +253,8 @@ def main():
         model = Model(rows, shape_of(options.train)[0][-1], classes / 2, int(found[dims[0], 1][0]["phases"]))
         check_model(found, model, dims, ranks)
         extend(options, model)
+        if options.memory:
+            show_roof(dims, ranks, model.speed, rows / model.phases, model.width, classes)
 
 
 if __name__ == "__main__":
