@@ -935,8 +935,8 @@ typedef struct l3a_dataset_options {
 
 /* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list or folder
  * without splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened, except by
- * "folders:", which looks at their first bytes, and compares those of the same size. NULL options: the defaults. Before 0.10, the
- * options were those of l3a_dataset_open_with(). */
+ * "folders:", which looks at their first bytes, and compares those of the same size. Of a tar file, the headers and labels are
+ * read. NULL options: the defaults. Before 0.10, the options were those of l3a_dataset_open_with(). */
 L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split,
                                        const l3a_dataset_options *options, l3a_dataset **dataset);
 /* Writes the names of the splits, separated by spaces and cut to capacity. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARCHIVE_LIMIT = 1000000, MEMBERS_A_REPORT = 256 };
+enum { ARCHIVE_LIMIT = 100000, MEMBERS_A_REPORT = 256 };
 
 /* ---- Names ---- */
 
