@@ -71,7 +71,7 @@ done:
 }
 
 size_t l3a_cluster_locals(const l3a_cluster *cluster) {
-    return cluster ? cluster->place.locals : 1;
+    return cluster ? cluster->place.locals : 0;
 }
 
 void l3a_cluster_free(l3a_cluster *cluster) {

@@ -334,9 +334,63 @@ static void damage_is_found(void **state) {
     remove_folder(folder);
 }
 
+static int add_nothing(void *values, size_t count, l3a_sum_type type, void *user) {
+    (void)values;
+    (void)count;
+    (void)type;
+    (void)user;
+    return 0;
+}
+
+enum { FEW = 20 };
+
+/* All that the second of two processes does with a table beside reading features. */
+static l3a_status use_table(l3a_context *context, void *argument) {
+    static const size_t columns[] = {0, 2}, rows[] = {1, 5, FEW - 1};
+    l3a_features *features = NULL;
+    l3a_status status = L3A_OK;
+    struct own_rows own = {0};
+    int8_t labels[3 * 2];
+    const char *id;
+    context->options.sum = add_nothing;
+    context->options.process = context->options.divide = 1;
+    context->options.processes = 2;
+    TRY(l3a_features_open(context, argument, &features));
+    TRY(own_rows_find(features, BY_LABEL, columns + 1, 1, &own));
+    TRY(features_gather_labels(features, rows, 3, columns, 2, labels));
+    TRY(features_id(features, FEW / 2, &id));
+    TRY(features_hold_all(features));
+done:
+    release(context, own.rows);
+    l3a_features_free(features);
+    context->options.sum = NULL;
+    context->options.process = context->options.divide = 0;
+    return status;
+}
+
+static void each_allocation_can_fail(void **state) {
+    (void)state;
+    char *folder = make_temporary_folder(), *path = path_in(folder, "table");
+    l3a_context *context = make_context(1);
+    l3a_features *features = NULL;
+    const char *ids[FEW];
+    fill_table();
+    for (size_t i = 0; i < FEW; i++) {
+        ids[i] = table.classes[i];
+    }
+    assert_ok(context, l3a_features_wrap(context, table.values, table.labels, FEW, 1, WIDTH, table.classes, 3, &features));
+    assert_ok(context, l3a_features_set_ids(features, ids, FEW));
+    assert_ok(context, l3a_features_save(features, NULL, path));
+    l3a_features_free(features);
+    l3a_context_free(context);
+    assert_true(fail_each_allocation(use_table, path) > FEW);
+    free(path);
+    remove_folder(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_process_holds_the_labels_of_its_own_rows),
                                        cmocka_unit_test(the_same_processes_end_with_the_same_bits),
-                                       cmocka_unit_test(damage_is_found)};
+                                       cmocka_unit_test(damage_is_found), cmocka_unit_test(each_allocation_can_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -474,7 +474,7 @@ static void a_process_alone_is_a_cluster(void **state) {
     assert_null(options.sum);
     assert_true(options.divide == 0 && options.threads == 0 && strcmp(options.device, "cuda") == 0);
     assert_int_equal(l3a_cluster_locals(cluster), 1);
-    assert_int_equal(l3a_cluster_locals(NULL), 1);
+    assert_int_equal(l3a_cluster_locals(NULL), 0);
     assert_int_equal(l3a_cluster_end(cluster, 0), 1);
     assert_int_equal(l3a_cluster_end(cluster, 1), 0);
     l3a_cluster_abort(cluster, 1);
