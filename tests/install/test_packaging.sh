@@ -103,15 +103,9 @@ makes_the_package() {
     rm -f "$L3A_BUILD/install_manifest_Unspecified.txt"
     mkdir -p debian/tmp/usr/share/zsh && mv debian/tmp/usr/share/zsh/site-functions debian/tmp/usr/share/zsh/vendor-completions
     export DH_OPTIONS=-pl3a # and no other package
-    local step
-    for step in install installdocs installexamples installinit installsystemd compress installdeb gencontrol; do
-        if grep -q "^override_dh_$step:" debian/rules; then
-            make -s -f debian/rules "override_dh_$step"
-        else
-            ! grep -q "^execute_before_dh_$step:" debian/rules || make -s -f debian/rules "execute_before_dh_$step" || return 1
-            "dh_$step"
-        fi >>log 2>&1 || { cat log; return 1; }
-    done
+    { dh_install && dh_installdocs && dh_installexamples &&
+        make -s -f debian/rules execute_before_dh_installinit override_dh_installsystemd override_dh_compress override_dh_gencontrol &&
+        dh_installinit && dh_installdeb; } >>log 2>&1 || { cat log; return 1; }
 }
 
 has_the_service() {
