@@ -1,4 +1,5 @@
-/* The folder of a run: results that load can be summarised, and a report is complete and has no control characters. */
+/* The folder of a run: results that load can be summarised and compared, those from elsewhere join or leave everything as it was,
+ * and a report is complete and has no control characters. */
 #include "fuzz.h"
 
 #include "base/file.h"
@@ -19,6 +20,30 @@ static void check_rows(l3a_context *context, const l3a_results *results) {
         }
         l3a_results_summary(context, results, row->method, &summary);
     }
+}
+
+/* Every method is compared by every metric. */
+static void check_differences(l3a_context *context, const l3a_results *results) {
+    static const char *const metrics[] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting"};
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        l3a_significance *found = NULL;
+        must(l3a_results_significance(context, &results, 1, metrics[i], SIZE_MAX, &found) == L3A_OK);
+        for (size_t j = 0; j < l3a_significance_count(found); j++) {
+            const l3a_difference *own = l3a_significance_at(found, j);
+            must(own->method && (own->pairs >= 5 || own->significant < 0) && (!own->pairs || own->reference));
+            must(!(own->p < 0) && !(own->p > 1) && !(own->adjusted_p < own->p) && !(own->adjusted_p > 1));
+        }
+        l3a_significance_free(found);
+    }
+}
+
+/* What cannot join leaves the results alone. */
+static void check_join(l3a_context *context, l3a_results *results) {
+    const size_t before = l3a_results_count(results);
+    const l3a_status status = l3a_results_join(results, "run/elsewhere.csv");
+    must(status == L3A_OK ? l3a_results_count(results) > before : l3a_results_count(results) == before);
+    check_rows(context, results);
+    check_differences(context, results);
 }
 
 /* The sentence and the tables, if the results have them, are cut to their room. */
@@ -53,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     if (l3a_results_load(context, folders[0], &results) == L3A_OK) {
         check_rows(context, results);
         check_texts(context, results, folders);
+        check_join(context, results);
     }
     l3a_results_free(results);
     if (l3a_report_write(context, folders, 1, NULL, "page.html") == L3A_OK) {

@@ -162,6 +162,10 @@ def run_folders():
     parts = {name: read(f"run/{name}") for name in names}
     join = lambda parts: b"".join(b"@@" + name.encode() + b"\n" + data for name, data in parts.items())
     keep("results", "good", join(parts))
+    elsewhere = b"method,seed,phase,map,class_f1,overall_f1,classes,threshold\n" + b"".join(
+        b"mine,%d,%d,%d,%d,,%d,fixed\n" % (seed, phase, 50 + seed + phase, 40, 2 * phase) for seed in (1, 2) for phase in (1, 2))
+    keep("results", "good_elsewhere", join({**parts, "elsewhere.csv": elsewhere}))
+    keep("results", "bad_elsewhere", join({**parts, "elsewhere.csv": elsewhere.replace(b"mine,2,2", b"mine,2,1")}))
     keep("results", "good_without_timings", join({name: parts[name] for name in names[:3]}))
     keep("results", "bad_without_classes", join({name: parts[name] for name in names[:2]}))
     keep("results", "bad_order", join({**parts, "metrics.csv": b"\n".join(sorted(parts["metrics.csv"].split(b"\n"), reverse=True))}))

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 64 << 20, ROW_LIMIT = 100000, NAME_LIMIT = 64, TEXT_LIMIT = 47 };
+enum { FILE_LIMIT = 64 << 20, ROW_LIMIT = 100000, NUMBER_LIMIT = 20000000, NAME_LIMIT = 64, TEXT_LIMIT = 47 };
 enum column { METHOD, SEED, PHASE, MAP, CLASS_F1, OVERALL_F1, ORDER, CLASSES, THRESHOLD, COLUMNS, NEEDED = CLASS_F1 };
 static const char *const column_names[COLUMNS] = {"method",     "seed",  "phase",   "map",      "class_f1",
                                                   "overall_f1", "order", "classes", "threshold"};
@@ -207,7 +207,9 @@ static l3a_status take_row(struct joining *joining) {
     FAIL_IF(has_row(joining->results, &row, details.order), csv->context, L3A_ERROR_DATA, "keep one of them",
             "%s: line %zu: phase %zu of '%s' with seed %" PRIu64 " is listed twice", csv->name, csv->line, row.phase, row.method,
             row.seed);
-    FAIL_IF(++joining->rows > ROW_LIMIT, csv->context, L3A_ERROR_DATA, fix, "%s: more than %d rows", csv->name, ROW_LIMIT);
+    const size_t limit = NUMBER_LIMIT / (joining->results->classes.count + 1);
+    FAIL_IF(++joining->rows > (limit < ROW_LIMIT ? limit : ROW_LIMIT), csv->context, L3A_ERROR_DATA, fix, "%s: more than %zu rows",
+            csv->name, joining->rows - 1);
     TRY(results_add(joining->results, &row, &details));
     TRY(take_threshold(joining, row.method));
 done:
