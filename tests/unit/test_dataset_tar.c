@@ -301,7 +301,7 @@ static void pictures_are_read_in_their_place(void **state) {
     assert_fails(context, l3a_dataset_picture(dataset, 3, NULL, &other), L3A_ERROR_TRUNCATED, "all.tar/empty.jpg: ");
     assert_fails(context, l3a_dataset_picture(dataset, 4, NULL, &other), L3A_ERROR_ARGUMENT, "no row 4");
     const struct picture_source in_file = {.name = file}, in_archive = dataset_source(dataset, 1);
-    uint64_t checksum, same;
+    uint64_t checksum = 0, same = 0;
     assert_true(picture_checksum(context, &in_file, &checksum) && picture_checksum(context, &in_archive, &same));
     assert_int_equal(checksum, same);
     put("all.tar", "short"); /* the archive is replaced by a shorter one */
