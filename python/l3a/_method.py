@@ -1,6 +1,7 @@
 """Methods of one's own: objects of Python that run beside the methods of the library."""
 import ctypes
 import json
+import sys
 from copy import deepcopy
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -38,7 +39,17 @@ class _Learner:
         self.method, self.width, self.classes = method, width, 0
         self.row: Tuple[int, ...] = (width,)  # the shape of an image's features
         self.room: Any = None
+        self.block: Any = None
         self.saved: List[Any] = []  # alive until the library has written them
+
+    def lend(self, address: int, images: int) -> Any:
+        """Features of the library's, copied to memory that is used again unless the method has kept what it got before."""
+        if self.block is None or self.block.shape[1:] != self.row or len(self.block) < images or sys.getrefcount(self.block) > 2:
+            self.block = numpy.empty((images, *self.row), numpy.float32)
+        lent = self.block[:images]
+        lent[...] = _array(address, lent.shape, numpy.float32)
+        lent.flags.writeable = False
+        return lent
 
 
 class OwnMethod:
@@ -121,14 +132,13 @@ class OwnMethod:
     def _learn_block(self, learner: int, phase: int, features: int, labels: int, images: int) -> None:
         own, _, names = self._phase(learner, phase)
         if images:
-            own.method.learn_block(_kept(features, (images, *own.row), numpy.float32),
-                                   _kept(labels, (images, len(names)), numpy.int8), names)
+            own.method.learn_block(own.lend(features, images), _kept(labels, (images, len(names)), numpy.int8), names)
         elif hasattr(own.method, "end_phase"):
             own.method.end_phase()
 
     def _score(self, learner: int, features: int, images: int, scores: int) -> None:
         own = self._learners[learner]
-        made = numpy.asarray(own.method.scores(_kept(features, (images, *own.row), numpy.float32)))
+        made = numpy.asarray(own.method.scores(own.lend(features, images)))
         _check_shape("scores", made, (images, own.classes))
         _array(scores, made.shape, numpy.float32)[...] = made
 

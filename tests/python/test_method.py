@@ -178,6 +178,22 @@ class Results(unittest.TestCase):
             numpy.testing.assert_array_equal(own, labels[members][:, columns])
             self.assertFalse(rows.flags.writeable or own.flags.writeable)
 
+    def test_features_that_a_method_keeps(self):
+        kept = []
+
+        class Hoarder(Ridge):
+            name = "hoarder"
+
+            def scores(self, features):
+                kept.append((features, features.copy()))
+                return super().scores(features)
+
+        made, _ = run([Hoarder(), Ridge()])
+        self.assertEqual(rows_of(made, "hoarder"), rows_of(made, "ridge"))
+        self.assertGreater(len(kept), 3)
+        for features, copy in kept:
+            numpy.testing.assert_array_equal(features, copy)
+
     def test_thresholds_and_a_bound(self):
         class Bold(Ridge):
             name = "bold"
