@@ -8,12 +8,14 @@
 /* Compilers other than gcc come with a different OpenMP runtime than the matrix library's. Without OpenMP here, our loops run on
  * one thread, and the matrix library still uses all of them. */
 int omp_get_max_threads(void);
+int omp_get_thread_limit(void);
 void omp_set_num_threads(int threads);
 #endif
 
 int threads_use(int threads) {
-    const int before = omp_get_max_threads();
-    omp_set_num_threads(threads);
+    /* The matrix library waits for ever for threads that OpenMP does not give it (OMP_THREAD_LIMIT). */
+    const int before = omp_get_max_threads(), limit = omp_get_thread_limit();
+    omp_set_num_threads(threads < limit ? threads : limit);
     return before;
 }
 

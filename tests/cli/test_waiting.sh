@@ -17,4 +17,9 @@ expect 0 "OMP_WAIT_POLICY = 'PASSIVE'" env OMP_DISPLAY_ENV=true "$L3A_BUILD/l3a"
 check 'at most one restart' test "$(grep -c 'OPENMP DISPLAY ENVIRONMENT BEGIN' "$work/stderr")" -le 2
 expect 0 '' env OMP_DISPLAY_ENV=true OMP_WAIT_POLICY=active OPENBLAS_CORETYPE=Haswell "$L3A_BUILD/l3a" doctor
 check 'none where all is said' test "$(grep -c 'OPENMP DISPLAY ENVIRONMENT BEGIN' "$work/stderr")" -eq 1
+
+# With fewer threads than processors, the matrix library must not wait for the others.
+/usr/bin/python3 "$(dirname "$0")/make_features.py" --rows 300 --test-rows 60 --width 12 --classes 4 "$work"
+expect 0 '' env OMP_THREAD_LIMIT=1 timeout 300 "$L3A_BUILD/l3a" run --train "$work/train.safetensors" --test "$work/test.safetensors" \
+    --protocol B0-C2 --dim 256 --threads 2 --quiet -o "$work/run"
 finish
