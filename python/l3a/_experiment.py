@@ -1,5 +1,6 @@
 """Runs and sweeps: every method and seed through every phase of a protocol, by the library."""
 import ctypes
+import itertools
 import logging
 import os
 import shlex
@@ -99,10 +100,11 @@ def _texts(given: Any) -> List[str]:
 def _methods(given: Any) -> Tuple[List[str], List[Any]]:
     """The names of methods, and the objects among them.
 
-    >>> _methods("l3a, joint"), _methods(["l3a"])
+    >>> _methods("l3a, joint"), _methods(iter(["l3a"]))
     ((['l3a', 'joint'], []), (['l3a'], []))
     """
-    listed = _texts(given) if isinstance(given, str) else list(given) if isinstance(given, (list, tuple)) else [given]
+    several = hasattr(given, "__iter__") and not hasattr(given, "scores")
+    listed = _texts(given) if isinstance(given, str) else list(given) if several else [given]
     objects = [each for each in listed if not isinstance(each, str)]
     if not objects:
         return listed, []
@@ -309,7 +311,10 @@ class _Request:
 
     def _note_failures(self, experiment: Handle) -> None:
         """What became of each method that has failed: what it raised, or what the library says of it."""
-        for text in iter(lambda: decode(library.l3a_experiment_failure(experiment.handle, len(self.failures))), ""):
+        for index in itertools.count():
+            text = decode(library.l3a_experiment_failure(experiment.handle, index))
+            if not text:
+                break
             name = text.split("'")[1]
             raised = next((each.failure for each in self.own if each.name == name), None)
             self.failures[name] = raised if raised is not None else make_error(Status.ERROR_METHOD, text)

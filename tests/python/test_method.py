@@ -330,6 +330,13 @@ class Failures(unittest.TestCase):
             self.assertEqual(len(rows_of(made, "l3a")), 4)
             self.assertIn(text, said[0])
 
+    def test_several_points_of_a_sweep(self):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            made = l3a.sweep(TRAIN, TEST, "B0-C2", ["l3a", Breaks(2, lambda: stop(OSError("no")))], theta=[0.5, 0.6], **GIVEN)
+        self.assertEqual(list(made.failures), ["saved"])
+        self.assertEqual([row["phases"] for row in plain(made.summary())], [4, 4, 1, 1])
+
     def test_all_methods(self):
         with self.assertRaises(l3a.Error) as caught:
             run(Breaks(1, lambda: stop(RuntimeError("nothing works"))))
