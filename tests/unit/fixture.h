@@ -11,6 +11,10 @@ extern char *folder;
 int open_fixture(void **state);
 int close_fixture(void **state);
 
+/* The warnings since keep_warnings(), a line each. */
+extern char warnings[4096];
+void keep_warnings(void);
+
 /* Writes a text into a file below the folder, with the folders it needs. */
 void put(const char *name, const char *text);
 

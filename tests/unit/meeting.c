@@ -42,3 +42,13 @@ int add_up(void *values, size_t count, l3a_sum_type type, void *user) {
     pthread_barrier_wait(&meeting->barrier);
     return 0;
 }
+
+void meeting_join(struct meeting *meeting, size_t process, size_t processes, bool divide, l3a_context_options *options) {
+    if (meeting) {
+        options->sum = add_up;
+        options->sum_user = meeting;
+        options->process = process;
+        options->processes = processes;
+        options->divide = divide;
+    }
+}

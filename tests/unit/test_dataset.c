@@ -12,20 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char warnings[4096];
-
-static int keep_warning(const l3a_event *event, void *user) {
-    (void)user;
-    if (event->kind == L3A_EVENT_WARNING) {
-        snprintf(warnings, sizeof warnings, "%s", event->text);
-    }
-    return 0;
-}
-
 static int set_up(void **state) {
     open_fixture(state);
-    context->options.on_event = keep_warning;
-    warnings[0] = '\0';
+    keep_warnings();
     return 0;
 }
 

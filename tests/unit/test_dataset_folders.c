@@ -13,23 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char warnings[4096];
 static file_operations tampered;
 static size_t opened;
 
-static int keep_warning(const l3a_event *event, void *user) {
-    (void)user;
-    if (event->kind == L3A_EVENT_WARNING) {
-        snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s\n", event->text);
-    }
-    return 0;
-}
-
 static int set_up(void **state) {
     open_fixture(state);
-    context->options.on_event = keep_warning;
+    keep_warnings();
     tampered = posix_files;
-    warnings[0] = '\0';
     return 0;
 }
 

@@ -14,20 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char warnings[4096];
-
-static int keep_warning(const l3a_event *event, void *user) {
-    (void)user;
-    if (event->kind == L3A_EVENT_WARNING) {
-        snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s\n", event->text);
-    }
-    return 0;
-}
-
 static int set_up(void **state) {
     open_fixture(state);
-    context->options.on_event = keep_warning;
-    warnings[0] = '\0';
+    keep_warnings();
     archive_begin();
     return 0;
 }

@@ -97,13 +97,7 @@ static int note_rows(const l3a_event *event, void *user) {
 
 static l3a_status open_context(struct process *process) {
     l3a_context_options options = {.size = sizeof options, .threads = 1, .on_event = note_rows, .event_user = process};
-    if (process->meeting) {
-        options.sum = add_up;
-        options.sum_user = process->meeting;
-        options.process = process->number;
-        options.processes = process->count;
-        options.divide = 1;
-    }
+    meeting_join(process->meeting, process->number, process->count, true, &options);
     use_probe(&options, &process->memory);
     return l3a_context_create(&options, &process->context);
 }

@@ -519,10 +519,10 @@ static void test_foreign_lock_file(void **state) {
 }
 
 static struct holder waited_for;
-static size_t waits, warnings;
+static size_t waits, warning_count;
 
 static int end_of_waiting(const l3a_event *event, void *user) {
-    warnings += event->kind == L3A_EVENT_WARNING;
+    warning_count += event->kind == L3A_EVENT_WARNING;
     if (event->kind == L3A_EVENT_PROGRESS && ++waits == 3) {
         if (user) {
             return 1;
@@ -539,10 +539,10 @@ static void wait_with(void *user, l3a_status expected) {
     options.on_event = end_of_waiting;
     options.event_user = user;
     assert_int_equal(l3a_context_create(&options, &waiting), L3A_OK);
-    waits = warnings = 0;
+    waits = warning_count = 0;
     assert_int_equal(l3a_lock_take(waiting, in("file"), 1, &lock), expected);
     assert_true(waits >= 3);
-    assert_int_equal(warnings, 1);
+    assert_int_equal(warning_count, 1);
     assert_true((lock != NULL) == (expected == L3A_OK));
     l3a_lock_free(lock);
     l3a_context_free(waiting);

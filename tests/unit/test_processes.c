@@ -90,12 +90,7 @@ static void *run_process(void *argument) {
     struct model_options options;
     l3a_status status = L3A_OK;
     context_options.threads = 1;
-    if (process->meeting) {
-        context_options.sum = add_up;
-        context_options.sum_user = process->meeting;
-        context_options.process = process->number;
-        context_options.processes = process->count;
-    }
+    meeting_join(process->meeting, process->number, process->count, false, &context_options);
     TRY(l3a_context_create(&context_options, &process->context));
     model_options_default(&options);
     options.dim = DIM;
@@ -274,13 +269,7 @@ static void *learn_table(void *argument) {
     struct model_options settings_of_model;
     l3a_features *table = NULL;
     l3a_status status = L3A_OK;
-    if (process->meeting) {
-        options.sum = add_up;
-        options.sum_user = process->meeting;
-        options.process = process->number;
-        options.processes = process->count;
-        options.divide = 1;
-    }
+    meeting_join(process->meeting, process->number, process->count, true, &options);
     TRY(l3a_context_create(&options, &process->context));
     TRY(l3a_features_wrap(process->context, features, labels, ROWS, 1, WIDTH, names, CLASSES, &table));
     model_options_default(&settings_of_model);
