@@ -53,7 +53,7 @@ static void check_texts(l3a_context *context, const l3a_results *results, const 
     size_t length;
     must(l3a_results_verdict(context, results, text, sizeof text) == L3A_OK && strlen(text) < sizeof text);
     for (size_t i = 0; i < 2; i++) {
-        if (l3a_report_table(context, folders, 1, formats[i], text, sizeof text, &length) == L3A_OK) {
+        if (l3a_report_table(context, folders, 1, NULL, formats[i], text, sizeof text, &length) == L3A_OK) {
             must(strlen(text) == sizeof text - 1 && length > strlen(text));
         }
     }

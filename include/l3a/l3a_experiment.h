@@ -386,13 +386,10 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
  * are several pairs. The paper's own rows follow, as in the report. The only folder can be that of a sweep: its points are then the
  * rows, in the order of the grid, with a column for each setting that varies. Since 0.11, "csv" is one row per method and metric,
  * with everything in l3a_difference. The text is cut to capacity, and *length is its full length; text may be NULL if capacity is
- * 0. Since 0.7. */
-L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
-                                       char *text, size_t capacity, size_t *length);
-/* The same with options, which may be NULL; a table has a use only for `with`. Since 0.11. */
-L3A_PUBLIC l3a_status l3a_report_table_with(l3a_context *context, const char *const *folders, size_t count,
-                                            const l3a_report_options *options, const char *format, char *text, size_t capacity,
-                                            size_t *length);
+ * 0. NULL options: the defaults; a table has a use only for `with`. Since 0.7; before 0.12, it had no options. */
+L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count,
+                                       const l3a_report_options *options, const char *format, char *text, size_t capacity,
+                                       size_t *length);
 /* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
  * "map-by-phase.svg". The format is "svg", "pdf" or "png"; the last two need the plug-in libl3a-figure.so, which is looked for next
  * to the library or in the folder L3A_PLUGIN_PATH. The folder is created if it is missing; each file replaces one of the same name

@@ -100,9 +100,9 @@ class _Folder:
         context, length = Context(threads=1), ctypes.c_size_t()
         options, files = self._options()
         arguments = (text_array([path_bytes(self.folder)]), 1, ctypes.byref(options), format.encode())
-        context.call("l3a_report_table_with", *arguments, None, 0, ctypes.byref(length))
+        context.call("l3a_report_table", *arguments, None, 0, ctypes.byref(length))
         text = ctypes.create_string_buffer(length.value + 1)
-        context.call("l3a_report_table_with", *arguments, text, len(text), ctypes.byref(length))
+        context.call("l3a_report_table", *arguments, text, len(text), ctypes.byref(length))
         del files
         return decode(text.value)
 

@@ -473,10 +473,10 @@ bool is_published(const char *format) {
 l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                               const char *format) {
     size_t length = 0;
-    l3a_status status = l3a_report_table_with(context, folders, count, options, format, NULL, 0, &length);
+    l3a_status status = l3a_report_table(context, folders, count, options, format, NULL, 0, &length);
     char *text = status == L3A_OK ? malloc(length + 1) : NULL;
     if (text) {
-        status = l3a_report_table_with(context, folders, count, options, format, text, length + 1, &length);
+        status = l3a_report_table(context, folders, count, options, format, text, length + 1, &length);
     }
     for (char *line = text, *end; line && status == L3A_OK && *line;
          line = end) { /* a line at a time, as names may hold anything */

@@ -34,8 +34,8 @@ done:
     return status;
 }
 
-l3a_status l3a_report_table_with(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
-                                 const char *format, char *text, size_t capacity, size_t *length) {
+l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                            const char *format, char *text, size_t capacity, size_t *length) {
     l3a_status status = L3A_OK;
     text_builder table = {.context = context};
     NEED(context, context, folders, format, length);
@@ -50,15 +50,5 @@ l3a_status l3a_report_table_with(l3a_context *context, const char *const *folder
     }
 done:
     text_builder_free(&table);
-    return status;
-}
-
-l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format, char *text,
-                            size_t capacity, size_t *length) {
-    l3a_status status = L3A_OK;
-    NEED(context, context, folders, format, length);
-    FAIL_IF(capacity && !text, context, L3A_ERROR_ARGUMENT, NULL, "%s: text is NULL", __func__);
-    TRY(l3a_report_table_with(context, folders, count, NULL, format, text, capacity, length));
-done:
     return status;
 }

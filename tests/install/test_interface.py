@@ -30,7 +30,7 @@ MAY_BE_NULL = {
     ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate", "options"),
     ("l3a_measure", "average_precision"), ("l3a_state_put", "shape"), ("l3a_state_put", "data"), ("l3a_state_get", "shape"), ("l3a_results_significance", "metric"),
     ("l3a_features_save", "options"),
-    ("l3a_report_write", "options"), ("l3a_report_figures", "options"), ("l3a_report_table_with", "options"), ("l3a_picture_read", "options"), ("l3a_picture_decode", "options"),
+    ("l3a_report_write", "options"), ("l3a_report_figures", "options"), ("l3a_report_table", "options"), ("l3a_picture_read", "options"), ("l3a_picture_decode", "options"),
     ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"),
     ("l3a_dataset_open", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),

@@ -1139,7 +1139,7 @@ static l3a_status print_table(struct stage *stage) {
     const l3a_report_options options = {.size = sizeof options, .with = files, .with_count = 1};
     char text[4096] = "untouched";
     size_t length = 0;
-    const l3a_status status = l3a_report_table_with(stage->context, folders, 1, &options, "latex", text, sizeof text, &length);
+    const l3a_status status = l3a_report_table(stage->context, folders, 1, &options, "latex", text, sizeof text, &length);
     require(status == L3A_OK ? length == strlen(text) : strcmp(text, "untouched") == 0, "the table is wrong");
     return status;
 }

@@ -94,6 +94,13 @@ static int teach(l3a_context *context, const char *backbone, const char *folder,
     return 0;
 }
 
+/* There is no such run. */
+static int report(l3a_context *context) {
+    const char *const folders[] = {"no-such-run"};
+    size_t length = 0;
+    return l3a_report_table(context, folders, 1, "markdown", NULL, 0, &length) != L3A_ERROR_NOT_FOUND;
+}
+
 int main(int count, char **arguments) {
     l3a_context *context = NULL;
     char table[512], model[512];
@@ -102,7 +109,7 @@ int main(int count, char **arguments) {
     }
     snprintf(table, sizeof table, "%s.features", arguments[2]);
     snprintf(model, sizeof model, "%s.l3a", arguments[2]);
-    const int code = learn(context, table) || teach(context, arguments[1], arguments[2], model);
+    const int code = learn(context, table) || teach(context, arguments[1], arguments[2], model) || report(context);
     l3a_context_free(context);
     return code;
 }
