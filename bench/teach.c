@@ -4,6 +4,7 @@
  *   bench_teach TRAIN DIM PER-PHASE ROUNDS [BACKBONE PICTURE FOLDER]
  *   bench_teach sets nested|apart CLASSES SETS EACH ROUNDS [THREADS]
  *   bench_teach lessons COUNT BACKBONE FOLDER
+ *   bench_teach library DIM CLASSES EACH UNLABELLED ROUNDS
  *
  * The model first learns the classes of TRAIN in eight phases of at most PER-PHASE images each. With a backbone, a picture and a
  * folder for the model, a thread tags the picture again and again, alone and then during lessons.
@@ -13,7 +14,10 @@
  * lessons. `apart`: each image was only judged for the classes of its own set.
  *
  * lessons: COUNT lessons of one picture each, from its features, to a tagger that commits them; and what they take on average,
- * the first hundred and the last. */
+ * the first hundred and the last.
+ *
+ * library: lessons of one image and of EACH images, by turns to a model without and to one with unlabelled images, which were both
+ * taught EACH images of every class. */
 #include <l3a/l3a_experiment.h>
 
 #include <pthread.h>
@@ -242,14 +246,26 @@ static double teach_rows(struct bench *bench, l3a_model *model, const float *val
     return taken;
 }
 
-static l3a_model *make_taught_model(struct bench *bench, size_t width) {
+/* dim: NULL for the default */
+static l3a_model *make_taught_model(struct bench *bench, size_t width, const char *dim) {
     l3a_options *options = NULL;
     l3a_model *model = NULL;
     check(bench, l3a_options_create(bench->context, &options));
     check(bench, l3a_lesson_settings(bench->context, options));
+    if (dim) {
+        check(bench, l3a_options_set(bench->context, options, "dim", dim));
+    }
     check(bench, l3a_model_create(bench->context, width, options, &model));
     l3a_options_free(options);
     return model;
+}
+
+static void name_classes(struct bench *bench) {
+    for (size_t k = 0; k < bench->classes; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "class %zu", k);
+        bench->names[k] = strdup(name);
+    }
 }
 
 static int measure_sets(struct bench *bench, int count, char **arguments) {
@@ -267,18 +283,14 @@ static int measure_sets(struct bench *bench, int count, char **arguments) {
         return 1;
     }
     check(bench, l3a_context_create(&options, &bench->context));
-    for (size_t k = 0; k < classes; k++) {
-        char name[32];
-        snprintf(name, sizeof name, "class %zu", k);
-        bench->names[k] = strdup(name);
-    }
+    name_classes(bench);
     for (size_t i = 0; i < rows; i++) {
         const size_t class = i / each, set = class * sets / classes;
         const size_t first = (set * classes + sets - 1) / sets, last = ((set + 1) * classes + sets - 1) / sets;
         draw_image(class, &state, values + i * SET_WIDTH);
         judge(classes, class, nested ? 0 : first, last, labels + i * classes);
     }
-    l3a_model *model = make_taught_model(bench, SET_WIDTH);
+    l3a_model *model = make_taught_model(bench, SET_WIDTH, NULL);
     const double whole = teach_rows(bench, model, values, labels, rows), before = processor_seconds();
     for (size_t r = 0; r < rounds; r++) {
         const size_t class = r * 37 % classes, set = class * sets / classes;
@@ -298,6 +310,76 @@ static int measure_sets(struct bench *bench, int count, char **arguments) {
            processor / (double)rounds);
     l3a_model_free(model);
     l3a_context_free(bench->context);
+    return 0;
+}
+
+/* ---- A library ---- */
+
+/* Gives the model unlabelled images: of the classes, and of as many things that were never taught. */
+static double give_library(struct bench *bench, l3a_model *model, size_t count) {
+    float *values = malloc(count * SET_WIDTH * sizeof *values);
+    l3a_features *table = NULL;
+    uint64_t state = 8;
+    for (size_t i = 0; values && i < count; i++) {
+        draw_image(i % (2 * bench->classes), &state, values + i * SET_WIDTH);
+    }
+    check(bench, l3a_features_wrap(bench->context, values, NULL, count, 1, SET_WIDTH, NULL, 0, &table));
+    const double start = seconds();
+    check(bench, l3a_model_set_unlabelled(model, table, NULL));
+    const double taken = seconds() - start;
+    l3a_features_free(table);
+    free(values);
+    return taken;
+}
+
+static int measure_library(struct bench *bench, char **arguments) {
+    const size_t each = strtoul(arguments[4], NULL, 10), unlabelled = strtoul(arguments[5], NULL, 10);
+    const size_t asked = strtoul(arguments[6], NULL, 10), rounds = asked < 1 ? 1 : asked > 99 ? 99 : asked;
+    double ratios[100], without[100];
+    uint64_t state = 7;
+    bench->classes = strtoul(arguments[3], NULL, 10);
+    const size_t rows = bench->classes * each, sizes[] = {1, each};
+    float *values = malloc((rows + 1) * SET_WIDTH * sizeof *values);
+    int8_t *labels = malloc((rows + 1) * bench->classes);
+    if (bench->classes > MOST || !rows || !values || !labels) {
+        return 1;
+    }
+    check(bench, l3a_context_create(NULL, &bench->context));
+    name_classes(bench);
+    for (size_t i = 0; i < rows; i++) {
+        draw_image(i / each, &state, values + i * SET_WIDTH);
+        judge(bench->classes, i / each, 0, bench->classes, labels + i * bench->classes);
+    }
+    l3a_model *models[2];
+    for (size_t m = 0; m < 2; m++) {
+        models[m] = make_taught_model(bench, SET_WIDTH, arguments[2]);
+        teach_rows(bench, models[m], values, labels, rows);
+    }
+    printf("dim %s, %zu classes of %zu images: %zu unlabelled images in %.2f s\n", arguments[2], bench->classes, each, unlabelled,
+           give_library(bench, models[1], unlabelled));
+    for (size_t s = 0; s < 2; s++) {
+        for (size_t r = 0; r <= rounds; r++) { /* the first one prepares what the others use */
+            double taken[2];
+            for (size_t i = 0; i < sizes[s]; i++) {
+                draw_image(r * 37 % bench->classes, &state, values + i * SET_WIDTH);
+                judge(bench->classes, r * 37 % bench->classes, 0, bench->classes, labels + i * bench->classes);
+            }
+            for (size_t m = 0; m < 2; m++) {
+                taken[(m + r) % 2] = teach_rows(bench, models[(m + r) % 2], values, labels, sizes[s]);
+            }
+            without[r ? r - 1 : 0] = taken[0];
+            ratios[r ? r - 1 : 0] = taken[1] / taken[0];
+        }
+        qsort(without, rounds, sizeof(double), compare);
+        qsort(ratios, rounds, sizeof(double), compare);
+        printf("a lesson of %zu image%s: %.3f s without them; with them %.2f times as long (%.2f to %.2f, %zu rounds)\n", sizes[s],
+               sizes[s] == 1 ? "" : "s", without[rounds / 2], ratios[rounds / 2], ratios[0], ratios[rounds - 1], rounds);
+    }
+    l3a_model_free(models[0]);
+    l3a_model_free(models[1]);
+    l3a_context_free(bench->context);
+    free(values);
+    free(labels);
     return 0;
 }
 
@@ -360,10 +442,14 @@ int main(int count, char **arguments) {
     if (count == 5 && strcmp(arguments[1], "lessons") == 0) {
         return measure_many(&bench, arguments);
     }
+    if (count == 7 && strcmp(arguments[1], "library") == 0) {
+        return measure_library(&bench, arguments);
+    }
     if (count != 5 && count != 8) {
         fprintf(stderr, "usage: bench_teach TRAIN DIM PER-PHASE ROUNDS [BACKBONE PICTURE FOLDER]\n"
                         "       bench_teach sets nested|apart CLASSES SETS EACH ROUNDS [THREADS]\n"
-                        "       bench_teach lessons COUNT BACKBONE FOLDER\n");
+                        "       bench_teach lessons COUNT BACKBONE FOLDER\n"
+                        "       bench_teach library DIM CLASSES EACH UNLABELLED ROUNDS\n");
         return 2;
     }
     const size_t asked = strtoul(arguments[4], NULL, 10), rounds = asked < 1 ? 1 : asked > 99 ? 99 : asked;

@@ -75,8 +75,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.11.0"
-#define L3A_VERSION_NUMBER 1100 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.12.0"
+#define L3A_VERSION_NUMBER 1200 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
@@ -206,6 +206,8 @@ typedef struct l3a_tags l3a_tags;
 typedef struct l3a_model l3a_model;
 typedef struct l3a_options l3a_options;
 typedef struct l3a_features l3a_features;
+struct l3a_pictures;
+struct l3a_unlabelled_options;
 
 typedef struct l3a_tagger_options {
     size_t size;          /* sizeof the struct */
@@ -371,6 +373,17 @@ L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_
  * caller's, and can be taught again. NULL options: the defaults; NULL report: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
                                        l3a_teach_report *report);
+/* Makes a sample of these pictures, or of the rows of this table, the model's unlabelled images (l3a_model_set_unlabelled), instead
+ * of those from before; both NULL: there are none any more. Give the pictures that are to be tagged, a folder or a whole library:
+ * tags are then chosen for what is common and what is rare there. A picture that is taught leaves them, and undoing that returns
+ * it. The tagger keeps the features of the sample in memory while it is open. The setting of the options `most` is 4,000 if it is
+ * 0. A picture that cannot be read is left out, and a warning names it. NULL options: the defaults. Hold the model's lock. If the
+ * call fails, nothing has changed. Since 0.12. */
+L3A_PUBLIC l3a_status l3a_tagger_set_unlabelled(l3a_tagger *tagger, const struct l3a_pictures *pictures, l3a_features *features,
+                                                const struct l3a_unlabelled_options *options);
+/* The features of that sample, without labels, until the next call that changes it; NULL if there is none. A model that was opened
+ * has the sums over its unlabelled images, but not their features. Since 0.12. */
+L3A_PUBLIC l3a_features *l3a_tagger_library(l3a_tagger *tagger);
 /* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model, and for its
  * readers at once. Hold the model's lock. If one of them fails, model and readers are as before. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
@@ -736,6 +749,33 @@ L3A_PUBLIC l3a_status l3a_model_unteach(l3a_model *model, l3a_features *features
 /* Renames a class. If the model has a class new_name too, the two become one: *exact is then 0 if images may have been judged for
  * both, since those that show both count twice. */
 L3A_PUBLIC l3a_status l3a_model_rename(l3a_model *model, const char *old_name, const char *new_name, int *exact);
+
+/* ---- Model: unlabelled images ---------------------------------------------------------------------------------------
+ * Images that nobody has judged. They say what is common in a library, and so what does not tell one class from another. All of
+ * them together count as much as the setting `beta` says; a class learns nothing else from them. The model keeps a sum over
+ * them, but none of their features. Only the mean acts, so a sample of a library is as good as all of it. Thresholds of the kind
+ * "taught" follow from how they score. Since 0.12. */
+typedef struct l3a_unlabelled_options {
+    size_t size;               /* sizeof the struct */
+    uint64_t most;             /* a sample of so many is drawn from the table, by the model's seed; 0: all rows */
+    uint64_t drawn_from;       /* the rows are themselves a sample of so many images; 0: they are not */
+    const uint64_t *checksums; /* of the pictures of all rows: then one that is taught later no longer acts as unlabelled, until
+                                * that is undone; NULL: unknown */
+} l3a_unlabelled_options;
+
+typedef struct l3a_unlabelled_info {
+    size_t size;         /* sizeof the struct */
+    uint64_t images;     /* that act; 0: there are none */
+    uint64_t drawn_from; /* images that these were drawn from */
+    double weight;       /* of each, where that of an image that was taught is 1 */
+} l3a_unlabelled_info;
+
+/* Makes the rows of the table, of which only the whole pictures count, the model's unlabelled images, instead of those from before.
+ * NULL features: there are none any more, and the model is what it would be if there had never been any. The model must keep parts
+ * (alpha below 1, or keep-phases) and have an alpha above 0; otherwise L3A_ERROR_MISMATCH. NULL options: the defaults. If the call
+ * fails, the model is as it was. Since 0.12. */
+L3A_PUBLIC l3a_status l3a_model_set_unlabelled(l3a_model *model, l3a_features *features, const l3a_unlabelled_options *options);
+L3A_PUBLIC l3a_status l3a_model_unlabelled(const l3a_model *model, l3a_unlabelled_info *info);
 
 /* ---- Model: merging and forgetting ----------------------------------------------------------------------------------
  * A model consists of sums over images, so what was learned in several places can be added up, and what was learned can be
@@ -1134,6 +1174,11 @@ L3A_PUBLIC int l3a_tagger_takes_features(l3a_tagger *tagger);
  * scored as if they had not been taught; NULL: not wanted. Sends progress events, which can cancel. Since 0.9. */
 L3A_PUBLIC l3a_status l3a_history_foresee(const l3a_history *history, const double *background, size_t count, double *precision,
                                           double *recall, uint64_t *shown, uint64_t *judged, uint64_t *confusions);
+/* The same for the pictures of a library, whose features are given (l3a_tagger_library): precision and recall of each class there,
+ * in percent, NaN if too few pictures were taught to tell, and how many of these pictures get the class. How scores fall off in the
+ * library tells the precision (docs/teaching.md). precision and recall may be NULL: not wanted. Since 0.12. */
+L3A_PUBLIC l3a_status l3a_history_foresee_in(const l3a_history *history, l3a_features *library, double *precision, double *recall,
+                                             uint64_t *tagged);
 /* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a
  * context of its own, another thread can then ask it, while this one teaches and saves the same model. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);
@@ -1213,8 +1258,8 @@ L3A_PUBLIC void l3a_cluster_abort(l3a_cluster *cluster, int code);
 /* Leaves the cluster, after l3a_cluster_end(). No process can join a second time. */
 L3A_PUBLIC void l3a_cluster_free(l3a_cluster *cluster);
 
-/* Whether a plug-in can be loaded: "mpi" for several processes, "figure" for figures in PDF and PNG. If it cannot, the context's text
- * says why, and the hint what to install. l3a_device_describe() does the same for devices. Since 0.11. */
+/* Whether a plug-in can be loaded: "mpi" for several processes, "figure" for figures in PDF and PNG. If it cannot, the context's
+ * text says why, and the hint what to install. l3a_device_describe() does the same for devices. Since 0.11. */
 L3A_PUBLIC l3a_status l3a_plugin_check(l3a_context *context, const char *name);
 
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */

@@ -4,7 +4,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 1100
+VERSION_NUMBER = 1200
 
 
 class Status(IntEnum):
@@ -287,6 +287,24 @@ class l3a_part_info(Structure):
         ("images", c_uint64),
         ("phases", c_size_t),
         ("judged", c_size_t),
+    ]
+
+
+class l3a_unlabelled_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("most", c_uint64),
+        ("drawn_from", c_uint64),
+        ("checksums", c_void_p),
+    ]
+
+
+class l3a_unlabelled_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("images", c_uint64),
+        ("drawn_from", c_uint64),
+        ("weight", c_double),
     ]
 
 
@@ -700,6 +718,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_lesson_settings": (c_int, [c_void_p, c_void_p]),
     "l3a_tagger_create": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "l3a_tagger_teach": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_tagger_set_unlabelled": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_tagger_library": (c_void_p, [c_void_p]),
     "l3a_tagger_undo": (c_int, [c_void_p, c_void_p]),
     "l3a_tagger_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "l3a_tagger_widen": (c_int, [c_void_p, c_size_t]),
@@ -788,6 +808,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_model_teach": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_unteach": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
+    "l3a_model_set_unlabelled": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_model_unlabelled": (c_int, [c_void_p, c_void_p]),
     "l3a_model_merge": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_forget_classes": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "l3a_model_forget_phase": (c_int, [c_void_p, c_size_t, c_void_p]),
@@ -862,6 +884,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_lesson_add_features": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_size_t, c_void_p]),
     "l3a_tagger_takes_features": (c_int, [c_void_p]),
     "l3a_history_foresee": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_history_foresee_in": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "l3a_history_load": (c_int, [c_void_p]),
     "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
     "l3a_history_find": (c_int, [c_void_p, c_uint64, l3a_taught_callback, c_void_p]),
@@ -928,8 +951,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_significance_at": (POINTER(l3a_difference), [c_void_p, c_size_t]),
     "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
-    "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
-    "l3a_report_table_with": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p, c_size_t, c_void_p]),
+    "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
 }
 # Functions whose first parameter is the context.
@@ -991,6 +1013,5 @@ TAKES_CONTEXT = frozenset([
     "l3a_results_significance",
     "l3a_report_write",
     "l3a_report_table",
-    "l3a_report_table_with",
     "l3a_report_figures",
 ])

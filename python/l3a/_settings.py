@@ -26,6 +26,7 @@ SETTINGS = [
     "views",
     "score-views",
     "pseudo-from",
+    "beta",
     "privacy-limit",
 ]
 
@@ -83,6 +84,9 @@ class L3ASettings:
     pseudo_from : {"whole", "mean", "combined"}, default "mean"
         Score that gives pseudo-labels to images with views: the whole picture's, the mean of it and of the mean
         crop's, or the one that images are scored with.
+    beta : float above 0 to 1000000 or "auto", default auto
+        Weight of all unlabelled images together, where that of all judged ones is 1; auto: by the number of images
+        and classes.
     privacy_limit : int from 0, default 64
         Warn about phases with fewer images; 0: never.
     threads : int, default all processors
@@ -117,6 +121,7 @@ class L3ASettings:
         views: Optional[int] = None,
         score_views: Optional[int] = None,
         pseudo_from: Optional[str] = None,
+        beta: Optional[Union[float, str]] = None,
         privacy_limit: Optional[int] = None,
         threads: Optional[int] = None,
         device: Optional[str] = None,
@@ -145,6 +150,7 @@ class L3ASettings:
         self.views = views
         self.score_views = score_views
         self.pseudo_from = pseudo_from
+        self.beta = beta
         self.privacy_limit = privacy_limit
         self.threads = threads
         self.device = device
@@ -182,6 +188,9 @@ class JointSettings:
         the features have.
     score_views : int 0 to 1000, default 0
         Views of images that are scored; 0: those that are learned.
+    beta : float above 0 to 1000000 or "auto", default auto
+        Weight of all unlabelled images together, where that of all judged ones is 1; auto: by the number of images
+        and classes.
     privacy_limit : int from 0, default 64
         Warn about phases with fewer images; 0: never.
     threads : int, default all processors
@@ -206,6 +215,7 @@ class JointSettings:
         thresholds: Optional[str] = None,
         views: Optional[int] = None,
         score_views: Optional[int] = None,
+        beta: Optional[Union[float, str]] = None,
         privacy_limit: Optional[int] = None,
         threads: Optional[int] = None,
         device: Optional[str] = None,
@@ -224,6 +234,7 @@ class JointSettings:
         self.thresholds = thresholds
         self.views = views
         self.score_views = score_views
+        self.beta = beta
         self.privacy_limit = privacy_limit
         self.threads = threads
         self.device = device

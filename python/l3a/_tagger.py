@@ -9,9 +9,10 @@ import threading
 import zlib
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ._array import as_array, problem
+from ._array import as_array, feature_rows, problem
 from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entry, l3a_judgement, l3a_lesson_options,
-                            l3a_picture_options, l3a_repair_report, l3a_tagger_options, l3a_tags_callback, l3a_teach_report)
+                            l3a_picture_options, l3a_repair_report, l3a_tagger_options, l3a_tags_callback, l3a_teach_report,
+                            l3a_unlabelled_info, l3a_unlabelled_options)
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
@@ -81,6 +82,22 @@ class Expectation(NamedTuple):
     recall: Optional[float]
     shown: int
     judged: int
+
+
+class LibraryExpectation(NamedTuple):
+    """What to expect of a tag in the library, in percent (None if too few pictures were taught to tell), and how many of the pictures that
+    were looked at get the tag."""
+    precision: Optional[float]
+    recall: Optional[float]
+    tagged: int
+
+
+class Unlabelled(NamedTuple):
+    """The unlabelled pictures of a model: how many act, how many these were drawn from, and the weight of each, where that of a picture
+    that was taught is 1."""
+    images: int
+    drawn_from: int
+    weight: float
 
 
 def _check_pixels(width: int, height: int) -> None:
@@ -446,6 +463,38 @@ class Tagger:
             self._changed = True
             return _lesson_of(report, None)
 
+    def set_unlabelled(self, pictures: Any, most: int = 0) -> Unlabelled:
+        """Says which pictures are to be tagged, so that tags suit them: a folder, a list of paths, a feature file, or an array of features
+        [images, width]. A sample of them acts, 4,000 unless ``most`` says otherwise: they show what is common, and a tag then needs more
+        than that. Nobody has to judge them. They take the place of those from before; None: there are none any more. A picture that
+        is taught leaves them. A picture that cannot be read is left out, with a warning."""
+        with self._change() as tagger:
+            options = sized(l3a_unlabelled_options, most=most)
+            found, table = self._unlabelled_source(pictures)
+            self._alter("l3a_tagger_set_unlabelled", tagger.handle, found and found.handle, table and table.handle,
+                        ctypes.byref(options))
+            self._changed = True
+            return self.unlabelled
+
+    def _unlabelled_source(self, pictures: Any) -> Tuple[Optional[Handle], Optional[Handle]]:
+        """Pictures, or a table of features."""
+        if pictures is None:
+            return None, None
+        if _is_path(pictures) and self._holds_features(pictures):
+            return None, self._context.make("l3a_features_free", "l3a_features_open", path_bytes(pictures))
+        if _is_path(pictures) or _is_many(pictures):
+            paths = text_array([path_bytes(path) for path in ([pictures] if _is_path(pictures) else pictures)])
+            return self._context.make("l3a_pictures_free", "l3a_pictures_find", paths, len(paths)), None
+        rows = feature_rows(pictures, (2, 3))
+        views = rows.shape[1] - 1 if rows.ndim == 3 else 1
+        return None, self._context.make("l3a_features_free", "l3a_features_wrap", rows.ctypes.data, None, len(rows), views,
+                                        rows.shape[-1], None, 0, kept=rows)
+
+    def _holds_features(self, path: Any) -> bool:
+        kind = ctypes.c_char_p()
+        status = library.l3a_file_recognise(self._context.handle, path_bytes(path), ctypes.byref(kind))
+        return status == Status.OK and kind.value == b"features"
+
     def rename(self, old: str, new: str) -> bool:
         """Renames a tag. If the new name is known too, the two become one. Returns whether the model is the one that would have
         been taught with the new name."""
@@ -479,6 +528,16 @@ class Tagger:
             if model:
                 return [decode(library.l3a_model_class(model, k)) for k in range(library.l3a_model_class_count(model))]
             return self._packed_classes()
+
+    @property
+    def unlabelled(self) -> Unlabelled:
+        """The unlabelled pictures that act; see :meth:`set_unlabelled`."""
+        info = sized(l3a_unlabelled_info)
+        with self._context.lock:
+            model = library.l3a_tagger_model(self._open().handle)
+            if model:
+                self._context.call("l3a_model_unlabelled", model, ctypes.byref(info))
+        return Unlabelled(info.images, info.drawn_from, info.weight)
 
     def _packed_classes(self) -> List[str]:
         file = self._context.make("l3a_file_free", "l3a_file_open", path_bytes(self.path))
@@ -523,9 +582,23 @@ class Tagger:
             self._context.call("l3a_history_foresee", history, (ctypes.c_double * 1)(background), 1, precision, recall, shown, judged,
                                None)
 
-            def known(value: float) -> Optional[float]:
-                return value if value == value else None
-            return {name: Expectation(known(precision[k]), known(recall[k]), shown[k], judged[k]) for k, name in enumerate(names)}
+            return {name: Expectation(_known(precision[k]), _known(recall[k]), shown[k], judged[k]) for k, name in enumerate(names)}
+
+    def expect_in_library(self) -> Dict[str, LibraryExpectation]:
+        """What to expect of each tag among the pictures that :meth:`set_unlabelled` was given since the tagger was opened."""
+        with self._context.lock:
+            names, history = self.classes, self._history()
+            table = library.l3a_tagger_library(self._open().handle)
+            if not table:
+                raise make_error(Status.ERROR_STATE, f"{self.path}: there are no unlabelled pictures at hand", "call set_unlabelled first")
+            precision, recall = (ctypes.c_double * len(names))(), (ctypes.c_double * len(names))()
+            tagged = (ctypes.c_uint64 * len(names))()
+            self._context.call("l3a_history_foresee_in", history, table, precision, recall, tagged)
+            return {name: LibraryExpectation(_known(precision[k]), _known(recall[k]), tagged[k]) for k, name in enumerate(names)}
+
+
+def _known(value: float) -> Optional[float]:
+    return value if value == value else None
 
 
 def _pool(name: Optional[str]) -> int:

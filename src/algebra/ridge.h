@@ -16,6 +16,10 @@
 
 struct ridge {
     struct sums sums;
+    struct {
+        const struct scatter *scatter; /* NULL: there is none */
+        double times;
+    } beside; /* a scatter, so many times, that A holds besides the parts of a model */
     double gamma;
     bool inverse;   /* the first half holds R, not A */
     real precision; /* the lowest precision that A went through, in its products or in a file */

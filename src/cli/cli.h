@@ -330,9 +330,19 @@ extern const struct option serve_options[], data_options[], merge_options[], for
 /* Before a command that knows nothing of histories changes a model: a server that was killed may have left lessons in the history
  * that are not in the model's file. Saves the model with them. The caller holds the lock. */
 l3a_status fold_history(const struct arguments *arguments, const char *path);
+/* How many pictures of the library got each tag before a lesson. */
+struct tagged_before {
+    char **tags;
+    uint64_t *pictures;
+    size_t count;
+};
+
+/* Counts them, if the tagger has a library at hand. */
+l3a_status count_tagged(l3a_tagger *tagger, struct tagged_before *before);
+void tagged_before_free(struct tagged_before *before);
 /* Says what was taught and what to expect; returns the exit code. made: the model is new. */
 int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,
-                 bool made, const char *format);
+                 bool made, const struct tagged_before *before, const char *format);
 
 /* What run or sweep is asked to do. Start from zeroes. */
 struct request {

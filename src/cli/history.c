@@ -58,6 +58,13 @@ static void print_entry(const l3a_history *history, size_t index, bool files) {
     }
 }
 
+/* How many unlabelled pictures act; 0 if there are none. */
+static uint64_t count_unlabelled(const l3a_history *history, uint64_t *drawn_from) {
+    l3a_unlabelled_info info = {.size = sizeof info};
+    *drawn_from = l3a_model_unlabelled(l3a_history_model(history), &info) == L3A_OK ? info.drawn_from : 0;
+    return info.images;
+}
+
 /* How far undo goes back. */
 static void print_reach(const l3a_history *history) {
     const size_t count = l3a_history_count(history);
@@ -88,6 +95,11 @@ static void print_table(const struct arguments *arguments, const l3a_history *hi
     printf("%slesson  when              pictures  tags%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         print_entry(history, i, argument(arguments, "files") != NULL);
+    }
+    uint64_t drawn_from;
+    const uint64_t unlabelled = count_unlabelled(history, &drawn_from);
+    if (unlabelled) {
+        printf("%" PRIu64 " of %" PRIu64 " unlabelled pictures act.\n", unlabelled, drawn_from);
     }
     print_reach(history);
 }
@@ -143,6 +155,9 @@ static void print_json(const struct arguments *arguments, const l3a_history *his
     put_count(&printer, "bytes", l3a_history_bytes(history));
     put_break(&printer, 2);
     put_text(&printer, "gap", l3a_history_gap(history));
+    put_break(&printer, 2);
+    uint64_t drawn_from;
+    put_count(&printer, "unlabelled", count_unlabelled(history, &drawn_from));
     put_break(&printer, 2);
     put_open(&printer, "lessons", '[');
     for (size_t i = 0; i < count; i++) {

@@ -167,6 +167,24 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
     fputs(fitted ? "  in brackets: the score above which a class is predicted\n" : "", stdout);
 }
 
+/* The unlabelled images, if there are any. */
+static void print_unlabelled(struct printer *printer, const l3a_model *model) {
+    l3a_unlabelled_info info = {.size = sizeof info};
+    if (l3a_model_unlabelled(model, &info) != L3A_OK || !info.images) {
+        return;
+    }
+    if (printer->form == FORM_JSON) {
+        put_open(printer, "unlabelled", '{');
+        put_count(printer, "images", info.images);
+        put_count(printer, "drawn_from", info.drawn_from);
+        put_number(printer, "weight", info.weight, 6);
+        put_close(printer, '}');
+    } else {
+        printf("  %" PRIu64 " of %" PRIu64 " unlabelled images act, each with a weight of %.3g\n", info.images, info.drawn_from,
+               info.weight);
+    }
+}
+
 static void print_model(struct printer *printer, const struct arguments *arguments, const char *path) {
     const bool json = printer->form == FORM_JSON;
     l3a_model *model = NULL;
@@ -181,6 +199,7 @@ static void print_model(struct printer *printer, const struct arguments *argumen
             } else {
                 print_phases(model, thresholds, !setting_is(settings, "thresholds", "fixed"));
             }
+            print_unlabelled(printer, model);
         }
         free(thresholds);
     } else if (json) {

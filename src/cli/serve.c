@@ -21,6 +21,7 @@ const struct option serve_options[] = {
     {"host", "NAME", "a name by which browsers call this server, besides addresses and localhost"},
     {"heif", NULL, "also take HEIC and AVIF; libheif, which decodes them, is not safe against hostile files"},
     {"readonly", NULL, "only tag; take no lessons"},
+    {"no-unlabelled", NULL, "lessons do not use the other pictures of the library"},
     {"backbone", "FILE", "the model's checkpoint, if the model does not know where it is; makes MODEL if there is none"},
     {"batch", "N", "pictures that the backbone computes at a time [16]"},
     {"queue", "N", "pictures that may wait; more are refused with 429 [512]"},
@@ -114,6 +115,7 @@ static bool read_options(const struct arguments *arguments, struct serve_options
     options->insecure = argument(arguments, "insecure") != NULL;
     options->heif = argument(arguments, "heif") != NULL;
     options->readonly = argument(arguments, "readonly") != NULL;
+    options->unlabelled = !argument(arguments, "no-unlabelled");
     options->demo = argument(arguments, "demo") != NULL;
     options->batch = (size_t)batch;
     options->queue = (size_t)queue;

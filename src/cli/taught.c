@@ -29,7 +29,8 @@ static const double background[] = {0.5, 0.8};
 enum { SHARES = sizeof background / sizeof background[0] };
 
 struct expectation {
-    size_t count;
+    size_t count, library; /* tags; pictures of the library that is at hand, 0: none is, and what follows is about any pictures */
+    uint64_t *tagged;      /* of the library */
     double *precision, *recall; /* precision [SHARES x count] */
     uint64_t *shown, *judged;
     double mean_precision[SHARES], mean_recall; /* over the tags that have both; NaN if none has */
@@ -43,6 +44,47 @@ static void expectation_free(struct expectation *expectation) {
     free(expectation->recall);
     free(expectation->shown);
     free(expectation->judged);
+    free(expectation->tagged);
+}
+
+l3a_status count_tagged(l3a_tagger *tagger, struct tagged_before *before) {
+    const l3a_model *model = l3a_tagger_model(tagger);
+    const size_t count = model ? l3a_model_class_count(model) : 0;
+    const l3a_history *history = NULL;
+    if (!l3a_tagger_library(tagger)) {
+        return L3A_OK;
+    }
+    before->tags = calloc(count + 1, sizeof *before->tags);
+    before->pictures = calloc(count + 1, sizeof *before->pictures);
+    if (!before->tags || !before->pictures) {
+        return L3A_ERROR_MEMORY;
+    }
+    for (; before->count < count; before->count++) {
+        before->tags[before->count] = strdup(l3a_model_class(model, before->count));
+    }
+    l3a_status status = l3a_tagger_history(tagger, &history);
+    if (status == L3A_OK) {
+        status = l3a_history_foresee_in(history, l3a_tagger_library(tagger), NULL, NULL, before->pictures);
+    }
+    return status;
+}
+
+void tagged_before_free(struct tagged_before *before) {
+    for (size_t i = 0; i < before->count; i++) {
+        free(before->tags[i]);
+    }
+    free(before->tags);
+    free(before->pictures);
+}
+
+/* 0 for a tag that is new. */
+static uint64_t tagged_then(const struct tagged_before *before, const char *tag) {
+    for (size_t i = 0; i < before->count; i++) {
+        if (before->tags[i] && strcmp(before->tags[i], tag) == 0) {
+            return before->pictures[i];
+        }
+    }
+    return 0;
 }
 
 static void summarise(const l3a_model *model, struct expectation *expectation) {
@@ -68,18 +110,25 @@ static void summarise(const l3a_model *model, struct expectation *expectation) {
     expectation->mean_recall = known ? recall / (double)known : NAN;
 }
 
-static l3a_status expect_of(const l3a_history *history, const l3a_model *model, struct expectation *expectation) {
+/* library: NULL if none is at hand */
+static l3a_status expect_of(const l3a_history *history, l3a_features *library, const l3a_model *model,
+                            struct expectation *expectation) {
     const size_t count = l3a_model_class_count(model);
     *expectation = (struct expectation){.count = count,
                                         .precision = calloc(SHARES * count + 1, sizeof(double)),
                                         .recall = calloc(count + 1, sizeof(double)),
                                         .shown = calloc(count + 1, sizeof(uint64_t)),
-                                        .judged = calloc(count + 1, sizeof(uint64_t))};
-    if (!expectation->precision || !expectation->recall || !expectation->shown || !expectation->judged) {
+                                        .judged = calloc(count + 1, sizeof(uint64_t)),
+                                        .tagged = calloc(count + 1, sizeof(uint64_t))};
+    if (!expectation->precision || !expectation->recall || !expectation->shown || !expectation->judged || !expectation->tagged) {
         return L3A_ERROR_MEMORY;
     }
-    const l3a_status status = l3a_history_foresee(history, background, SHARES, expectation->precision, expectation->recall,
-                                                  expectation->shown, expectation->judged, NULL);
+    l3a_status status = l3a_history_foresee(history, background, SHARES, expectation->precision, expectation->recall,
+                                            expectation->shown, expectation->judged, NULL);
+    if (status == L3A_OK && library) {
+        expectation->library = l3a_features_rows(library);
+        status = l3a_history_foresee_in(history, library, expectation->precision, expectation->recall, expectation->tagged);
+    }
     if (status == L3A_OK) {
         summarise(model, expectation);
     }
@@ -122,6 +171,16 @@ static void print_learned(const struct arguments *arguments, const l3a_model *mo
                           const l3a_history *history) {
     const size_t tags = l3a_model_class_count(model);
     const char *dim = argument(arguments, "dim");
+    l3a_unlabelled_info unlabelled = {.size = sizeof unlabelled};
+    if (argument(arguments, "no-unlabelled")) {
+        printf("no unlabelled pictures act any more\n");
+    } else if (l3a_model_unlabelled(model, &unlabelled) == L3A_OK && unlabelled.images) {
+        printf("%" PRIu64 " of %" PRIu64 " unlabelled pictures act\n", unlabelled.images, unlabelled.drawn_from);
+    }
+    if (!report->images && (argument(arguments, "unlabelled") || argument(arguments, "no-unlabelled")) &&
+        !l3a_history_count(history)) {
+        return;
+    }
     if (!report->images) {
         printf("nothing new was taught; %s %s%s\n", arguments->positionals[0], dim ? "has dim " : "is as it was", dim ? dim : "");
         return;
@@ -161,13 +220,19 @@ static void print_made(const struct arguments *arguments, const l3a_model *model
     }
 }
 
-enum { TAG_COLUMNS = 4 };
+enum { TAG_COLUMNS = 6, COLUMNS_WITHOUT_LIBRARY = 4 };
+
+static size_t column_count(const struct expectation *expectation) {
+    return expectation->library ? TAG_COLUMNS : COLUMNS_WITHOUT_LIBRARY;
+}
 
 static void list_columns(const l3a_model *model, struct column columns[TAG_COLUMNS]) {
     static const struct column all[TAG_COLUMNS] = {{"tag", "tag", -3, 0, 0, 0, NULL},
                                                    {"pictures", "pictures", 8, 2, 0, 0, NULL},
                                                    {"precision", "precision", 9, 2, 0, 2, " %"},
-                                                   {"recall", "recall", 9, 2, 0, 2, " %"}};
+                                                   {"recall", "recall", 9, 2, 0, 2, " %"},
+                                                   {"tagged", "tagged", 6, 2, 0, 0, NULL},
+                                                   {"tagged_before", "before", 6, 2, 0, 0, NULL}};
     memcpy(columns, all, sizeof all);
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
         column_widen(&columns[0], l3a_model_class(model, k));
@@ -175,20 +240,22 @@ static void list_columns(const l3a_model *model, struct column columns[TAG_COLUM
 }
 
 static void print_tag(struct printer *printer, const struct column *columns, const l3a_model *model,
-                      const struct expectation *expectation, size_t k) {
-    const struct value values[TAG_COLUMNS] = {text_value(l3a_model_class(model, k)), count_value(l3a_model_class_images(model, k)),
-                                              number_value(expectation->precision[k]), number_value(expectation->recall[k])};
-    print_values(printer, columns, values, TAG_COLUMNS);
+                      const struct expectation *expectation, const struct tagged_before *before, size_t k) {
+    const struct value values[TAG_COLUMNS] = {
+        text_value(l3a_model_class(model, k)),   count_value(l3a_model_class_images(model, k)),
+        number_value(expectation->precision[k]), number_value(expectation->recall[k]),
+        count_value(expectation->tagged[k]),     count_value(tagged_then(before, l3a_model_class(model, k)))};
+    print_values(printer, columns, values, column_count(expectation));
 }
 
-static void print_expectation(const l3a_model *model, const struct expectation *expectation) {
+static void print_expectation(const l3a_model *model, const struct expectation *expectation, const struct tagged_before *before) {
     struct printer printer = printer_of("table");
     struct column columns[TAG_COLUMNS];
     list_columns(model, columns);
     printf("\n");
-    print_headings(&printer, columns, TAG_COLUMNS);
+    print_headings(&printer, columns, column_count(expectation));
     for (size_t k = 0; k < expectation->count; k++) {
-        print_tag(&printer, columns, model, expectation, k);
+        print_tag(&printer, columns, model, expectation, before, k);
     }
 }
 
@@ -202,10 +269,20 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
                    l3a_model_class(model, k), path, l3a_model_class(model, k));
         }
     }
+    if (expectation->library && !isnan(expectation->mean_precision[0])) {
+        printf(
+            "Expect this in the library: on average %.0f %% of the tags given will be right (precision), and %.0f %% of what is\n"
+            "shown will be tagged (recall). 'tagged' counts the pictures that get the tag now, among %zu of the library; "
+            "'before',\n"
+            "those that got it before this lesson. To correct tags helps most: l3a tag %s FOLDER --sort uncertain\n",
+            expectation->mean_precision[0], expectation->mean_recall, expectation->library, path);
+        return;
+    }
     if (expectation->one_sided && expectation->count) {
         printf("Every picture so far shows %s, so the model cannot tell it from anything else yet. Teach pictures of something\n"
-               "else, or some that do not show it: l3a teach %s PICTURE… --not '%s'\n",
-               expectation->count == 1 ? l3a_model_class(model, 0) : "all tags", path, l3a_model_class(model, 0));
+               "else, some that do not show it (--not), or say where the pictures to be tagged are: l3a teach %s --unlabelled "
+               "FOLDER\n",
+               expectation->count == 1 ? l3a_model_class(model, 0) : "all tags", path);
         return;
     }
     if (expectation->unknown) {
@@ -217,7 +294,8 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
     printf(
         "Expect this of other pictures if half of them show none of your tags: on average %.0f %% of the tags given will be right\n"
         "(precision), and %.0f %% of what is shown will be tagged (recall). If four out of five show none of your tags, only\n"
-        "%.0f %% will be right. It helps to teach some pictures that show none of them (--not).\n",
+        "%.0f %% will be right. It helps to say where the pictures to be tagged are (--unlabelled FOLDER), and to teach some that\n"
+        "show none of your tags (--not).\n",
         expectation->mean_precision[0], expectation->mean_recall, expectation->mean_precision[1]);
     if (expectation->fewest < ENOUGH) {
         printf("Some tags have fewer than %d pictures; a few more will help most.\n", ENOUGH);
@@ -246,7 +324,8 @@ static void print_json_skipped(struct printer *printer, const l3a_lesson *lesson
 }
 
 static void print_json(const struct arguments *arguments, const l3a_model *model, const l3a_lesson *lesson,
-                       const l3a_teach_report *report, const struct expectation *expectation) {
+                       const l3a_teach_report *report, const struct expectation *expectation, const struct tagged_before *before) {
+    l3a_unlabelled_info unlabelled = {.size = sizeof unlabelled};
     struct printer printer = printer_of("json");
     struct column columns[TAG_COLUMNS];
     char share[32];
@@ -264,13 +343,19 @@ static void print_json(const struct arguments *arguments, const l3a_model *model
     put_break(&printer, 2);
     print_json_skipped(&printer, lesson);
     put_break(&printer, 2);
-    put_json(&printer, "background", share);
+    put_json(&printer, "background", expectation->library ? "null" : share);
     put_break(&printer, 2);
+    if (l3a_model_unlabelled(model, &unlabelled) == L3A_OK) {
+        put_count(&printer, "unlabelled", unlabelled.images);
+        put_break(&printer, 2);
+        put_count(&printer, "library", unlabelled.drawn_from);
+        put_break(&printer, 2);
+    }
     put_open(&printer, "tags", '[');
     for (size_t k = 0; k < expectation->count; k++) {
         put_break(&printer, 4);
         put_open(&printer, NULL, '{');
-        print_tag(&printer, columns, model, expectation, k);
+        print_tag(&printer, columns, model, expectation, before, k);
         put_close(&printer, '}');
     }
     if (printer.begun) {
@@ -283,17 +368,17 @@ static void print_json(const struct arguments *arguments, const l3a_model *model
 }
 
 int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,
-                 bool made, const char *format) {
+                 bool made, const struct tagged_before *before, const char *format) {
     const l3a_model *model = l3a_tagger_model(tagger);
     const l3a_history *history = NULL;
     struct expectation expectation = {0};
     l3a_status status = l3a_tagger_history(tagger, &history);
     if (status == L3A_OK) {
-        status = expect_of(history, model, &expectation);
+        status = expect_of(history, l3a_tagger_library(tagger), model, &expectation);
     }
     const bool unreadable = count_outcome(lesson, true) > 0;
     if (status == L3A_OK && strcmp(format, "json") == 0) {
-        print_json(arguments, model, lesson, report, &expectation);
+        print_json(arguments, model, lesson, report, &expectation, before);
     } else if (status == L3A_OK) {
         print_left_out(lesson);
         print_learned(arguments, model, report, history);
@@ -301,8 +386,8 @@ int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3
             print_made(arguments, model);
         }
     }
-    if (status == L3A_OK && strcmp(format, "json") != 0 && (report->images || made)) {
-        print_expectation(model, &expectation);
+    if (status == L3A_OK && strcmp(format, "json") != 0 && (report->images || made || expectation.library)) {
+        print_expectation(model, &expectation, before);
         print_advice(arguments, model, &expectation);
     }
     expectation_free(&expectation);

@@ -13,6 +13,9 @@ const struct option teach_options[] = {
     {"judged", "A,B", "the list is complete only for these tags; says nothing about others"},
     {"only", NULL, "the list is not complete: say nothing about tags that are not in --tags or --not"},
     {"list", "FILE.csv", "pictures with their tags: columns path and labels, with ';' between labels"},
+    {"unlabelled", "FOLDER|FEATURES",
+     "pictures that are to be tagged, or their features: they show what is common, and a tag needs more than that"},
+    {"no-unlabelled", NULL, "no unlabelled pictures act any more"},
     {"backbone", "FILE", "checkpoint of the network that looks at the pictures; needed once, then the model remembers it"},
     {"instead", NULL, "replace what these pictures were taught before"},
     {"was", "A,B", "with --instead: their old tags, for pictures that are not in the history"},
@@ -277,11 +280,26 @@ static int open_tagger(const struct arguments *arguments, bool *made, l3a_tagger
 
 /* ---- The command ---- */
 
+/* Whether it changes which unlabelled pictures act. */
+static bool changes_unlabelled(const struct arguments *arguments) {
+    return argument(arguments, "unlabelled") || argument(arguments, "no-unlabelled");
+}
+
 static bool arguments_fit(const struct arguments *arguments) {
     const bool listed = argument(arguments, "list") != NULL;
     bool tagged = argument(arguments, "tags") || argument(arguments, "not"), all_tagged = true;
-    if (arguments->positional_count < (listed ? 1 : 2)) {
+    const bool alone = arguments->positional_count == 1 && !listed && changes_unlabelled(arguments); /* without a lesson */
+    if (arguments->positional_count < (listed || alone ? 1 : 2)) {
         complain_usage(arguments, "name a model file and at least one picture or folder");
+        return false;
+    }
+    if (argument(arguments, "unlabelled") && argument(arguments, "no-unlabelled")) {
+        complain(arguments, "--unlabelled and --no-unlabelled cannot be used together");
+        return false;
+    }
+    if (alone && tagged) {
+        complain(arguments, "there are no pictures to teach");
+        print_hint("name the pictures that show the tags, or leave --tags and --not out");
         return false;
     }
     for (size_t i = 1; i < arguments->positional_count; i++) {
@@ -294,7 +312,7 @@ static bool arguments_fit(const struct arguments *arguments) {
             return false;
         }
     }
-    if (!tagged && !all_tagged) {
+    if (!tagged && !all_tagged && !alone) {
         complain(arguments, "say what the pictures show: --tags cat,dog");
         print_hint("if a folder has one folder of pictures for each tag, use folders:DIR");
         return false;
@@ -313,6 +331,33 @@ static bool arguments_fit(const struct arguments *arguments) {
     return true;
 }
 
+/* Whether a path is that of a file with features, and not of pictures. */
+static bool holds_features(const struct arguments *arguments, const char *path) {
+    const char *kind = NULL;
+    return l3a_file_recognise(arguments->context, path, &kind) == L3A_OK && strcmp(kind, "features") == 0;
+}
+
+/* Sets the unlabelled pictures as the options say. */
+static l3a_status set_unlabelled(const struct arguments *arguments, l3a_tagger *tagger) {
+    const char *path = argument(arguments, "unlabelled");
+    l3a_features *features = NULL;
+    l3a_pictures *pictures = NULL;
+    l3a_status status = L3A_OK;
+    if (!changes_unlabelled(arguments)) {
+        return L3A_OK;
+    }
+    if (path) {
+        status = holds_features(arguments, path) ? l3a_features_open(arguments->context, path, &features)
+                                                 : l3a_pictures_find(arguments->context, &path, 1, &pictures);
+    }
+    if (status == L3A_OK) {
+        status = l3a_tagger_set_unlabelled(tagger, pictures, features, NULL);
+    }
+    l3a_pictures_free(pictures);
+    l3a_features_free(features);
+    return status;
+}
+
 /* changed: there is something to save even if no picture is new. */
 static l3a_status teach(const struct arguments *arguments, const struct lists *lists, l3a_tagger *tagger, l3a_lesson *lesson,
                         bool changed, l3a_teach_report *report) {
@@ -326,7 +371,10 @@ static l3a_status teach(const struct arguments *arguments, const struct lists *l
                                         .no_history = argument(arguments, "no-undo") != NULL,
                                         .instead = argument(arguments, "instead") != NULL,
                                         .was = argument(arguments, "was") ? &was : NULL};
-    const l3a_status status = l3a_tagger_teach(tagger, lesson, &options, report);
+    l3a_status status = L3A_OK;
+    if (l3a_lesson_count(lesson)) {
+        status = l3a_tagger_teach(tagger, lesson, &options, report);
+    }
     return status == L3A_OK && (report->images || changed) ? l3a_tagger_save(tagger) : status;
 }
 
@@ -338,15 +386,19 @@ static int teach_lesson(const struct arguments *arguments, const struct lists *l
     bool made = false;
     l3a_status status = l3a_lock_take(arguments->context, arguments->positionals[0], argument(arguments, "wait") != NULL, &lock);
     int code = status == L3A_OK ? open_tagger(arguments, &made, &tagger) : explain(arguments, status);
+    const bool changed = made || argument(arguments, "dim") || argument(arguments, "backbone") || changes_unlabelled(arguments);
+    struct tagged_before before = {0};
     if (code == EXIT_DONE) {
-        status =
-            teach(arguments, lists, tagger, lesson, made || argument(arguments, "dim") || argument(arguments, "backbone"), &report);
+        status = set_unlabelled(arguments, tagger);
+        status = status == L3A_OK ? count_tagged(tagger, &before) : status;
+        status = status == L3A_OK ? teach(arguments, lists, tagger, lesson, changed, &report) : status;
         code = explain_teaching(arguments, status);
     }
     if (code == EXIT_DONE) {
         progress_clear();
-        code = print_taught(arguments, tagger, lesson, &report, made, format);
+        code = print_taught(arguments, tagger, lesson, &report, made, &before, format);
     }
+    tagged_before_free(&before);
     l3a_tagger_free(tagger);
     l3a_lock_free(lock);
     return code;
@@ -367,7 +419,7 @@ int teach_command(struct arguments *arguments) {
             status = fill_lesson(arguments, &lists, lesson, &skipped);
         }
         code = explain(arguments, status);
-        if (code == EXIT_DONE && !l3a_lesson_count(lesson)) {
+        if (code == EXIT_DONE && !l3a_lesson_count(lesson) && arguments->positional_count > 1) {
             code = complain(arguments, "there are no pictures to teach");
             print_hint("name pictures, or folders with pictures in them; 'l3a data folders:DIR' says what is in a folder");
         }

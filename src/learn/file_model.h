@@ -7,6 +7,9 @@
  *   counts          [K]         images of each class; I64
  *   label_weight    [K]         Σ ω over the images labelled with each class; F64
  *   class_weight    [K]         v of each class when its phase was learned, 0 if unknown; F64
+ *   gram.unlabelled or root.unlabelled, as those of a part; unlabelled_sum [d], F64; unlabelled_pictures [n, 2], I64: the checksum
+ * of each picture of the sample, and whether it was judged since; library_mean, library_rise [K], F64: if there are unlabelled
+ * images (unlabelled.h)
  *
  * where d is dim, plus the width of the features with skip features; and with metadata: format, version, width, classes (one per
  * line), phases (one per line: first last images skipped pseudo-labels eta recursive), parts (one per line: the number of phases
@@ -16,7 +19,8 @@
  * whose judged sets are not those of phases: there a line of `parts` goes on with the number of images and the judged classes, as
  * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
  * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image, and
- * gives pseudo-labels by the combined score. In version 7 the setting `pseudo-from` says by which. */
+ * gives pseudo-labels by the combined score. In version 7 the setting `pseudo-from` says by which. Version 8 has unlabelled images:
+ * its metadata `unlabelled` has their number, that of the images that they were drawn from, and the trace of their sums. */
 #ifndef L3A_FILE_MODEL_H
 #define L3A_FILE_MODEL_H
 
@@ -27,7 +31,8 @@ extern const char model_format[];       /* "l3a-model" */
 extern const char file_record_prefix[]; /* "record." */
 
 enum {
-    MODEL_VERSION = 7,
+    MODEL_VERSION = 8,
+    MODEL_VERSION_OF_LABELLED = 7,
     MODEL_VERSION_OF_COMBINED_LABELS = 6,
     MODEL_VERSION_WITHOUT_VIEWS = 5,
     MODEL_VERSION_OF_JUDGED_PHASES = 4,

@@ -35,11 +35,13 @@ struct newer_setting {
 };
 
 static struct newer_setting newer_setting(const char *name) {
-    static const struct newer_setting newer[] = {{"alpha", 2, NULL},         {"skip-features", 2, NULL},
-                                                 {"thresholds", 2, NULL},    {"keep-phases", 2, NULL},
-                                                 {"privacy-limit", 2, NULL}, {"lift", 3, NULL},
-                                                 {"gamma-from", 5, NULL},    {"views", 6, NULL},
-                                                 {"score-views", 6, NULL},   {"pseudo-from", MODEL_VERSION, "combined"}};
+    static const struct newer_setting newer[] = {
+        {"alpha", 2, NULL},           {"skip-features", 2, NULL},
+        {"thresholds", 2, NULL},      {"keep-phases", 2, NULL},
+        {"privacy-limit", 2, NULL},   {"lift", 3, NULL},
+        {"gamma-from", 5, NULL},      {"views", 6, NULL},
+        {"score-views", 6, NULL},     {"pseudo-from", MODEL_VERSION_OF_LABELLED, "combined"},
+        {"beta", MODEL_VERSION, NULL}};
     for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
         if (strcmp(name, newer[i].name) == 0) {
             return newer[i];
@@ -238,22 +240,28 @@ done:
     return status;
 }
 
-/* Finds the sums of a part: a triangle, or a root, which a size of 0 in the shape allows to have any number of rows. */
-static l3a_status find_part(const safetensors *file, size_t index, size_t dim, const struct tensor **tensor) {
+/* Finds "gram.NAME" or "root.NAME": a triangle, or a root, which a size of 0 in the shape allows to have any number of rows. */
+static l3a_status find_scatter(const safetensors *file, const char *own, size_t dim, const struct tensor **tensor) {
     const uint64_t triangle[1] = {triangle_numbers(0, dim)}, root[2] = {0, dim};
     l3a_status status = L3A_OK;
     char name[32];
-    snprintf(name, sizeof name, "root.%zu", index + 1);
+    snprintf(name, sizeof name, "root.%s", own);
     if (file_version(file) > MODEL_VERSION_OF_JUDGED_PHASES && safetensors_find(file, name)) {
         TRY(safetensors_expect(file, name, 2, root, tensor));
         FAIL_IF((*tensor)->shape[0] > dim / 2, file->context, L3A_ERROR_FORMAT, damaged, "%s: %s has too many rows",
                 file->input.path, name);
     } else {
-        snprintf(name, sizeof name, "gram.%zu", index + 1);
+        snprintf(name, sizeof name, "gram.%s", own);
         TRY(safetensors_expect(file, name, 1, triangle, tensor));
     }
 done:
     return status;
+}
+
+static l3a_status find_part(const safetensors *file, size_t index, size_t dim, const struct tensor **tensor) {
+    char name[24];
+    snprintf(name, sizeof name, "%zu", index + 1);
+    return find_scatter(file, name, dim, tensor);
 }
 
 /* Reads what each part sums and judges. */
@@ -315,16 +323,89 @@ done:
     return status;
 }
 
+/* Reads sums of the type that the model has. */
+static l3a_status load_scatter(const safetensors *file, const l3a_model *model, const struct tensor *tensor, struct scatter *sums) {
+    return tensor->type == tensor_type_of(options_real(&model->options))
+               ? load_part(file, tensor, sums)
+               : fail_model(file, "the sums of phases must be F32 in mixed precision, and otherwise F64");
+}
+
 static l3a_status load_parts(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
     const struct tensor *tensor;
     for (size_t i = 0; i < model->evidence->part_count; i++) {
         TRY(find_part(file, i, model_dim(model), &tensor));
-        if (tensor->type != tensor_type_of(options_real(&model->options))) {
-            return fail_model(file, "the sums of phases must be F32 in mixed precision, and otherwise F64");
-        }
-        TRY(load_part(file, tensor, &model->evidence->parts[i].sums));
+        TRY(load_scatter(file, model, tensor, &model->evidence->parts[i].sums));
     }
+done:
+    return status;
+}
+
+/* Reads `numbers` numbers of 8 bytes each. */
+static l3a_status load_numbers(const safetensors *file, const struct tensor *tensor, tensor_type type, size_t numbers,
+                               void *values) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(tensor->type != type, file->context, L3A_ERROR_FORMAT, damaged, "%s: %s has numbers of the wrong type",
+            file->input.path, tensor->name);
+    TRY(input_read(&file->input, tensor->offset, values, numbers * sizeof(double)));
+    for (size_t i = 0; i < numbers && type == TENSOR_F64; i++) {
+        FAIL_IF(!isfinite(((const double *)values)[i]), file->context, L3A_ERROR_FORMAT, damaged,
+                "%s: %s holds a number that is not finite", file->input.path, tensor->name);
+    }
+done:
+    return status;
+}
+
+/* The pictures of the sample, by checksum. */
+static l3a_status load_sample(const safetensors *file, struct unlabelled *unlabelled) {
+    const uint64_t shape[2] = {0, 2};
+    const struct tensor *tensor;
+    int64_t *pictures = NULL;
+    l3a_status status = L3A_OK;
+    TRY(safetensors_expect(file, "unlabelled_pictures", 2, shape, &tensor));
+    const size_t n = (size_t)tensor->shape[0];
+    TRY(allocate(file->context, n, 2 * sizeof *pictures, &pictures));
+    TRY(allocate(file->context, n, sizeof *unlabelled->sample, &unlabelled->sample));
+    TRY(load_numbers(file, tensor, TENSOR_I64, 2 * n, pictures));
+    for (size_t i = 0; i < n; i++) {
+        unlabelled->sample[i] = (struct sampled){(uint64_t)pictures[2 * i], pictures[2 * i + 1] == 1};
+        if (i && unlabelled->sample[i].checksum < unlabelled->sample[i - 1].checksum) {
+            status = fail_model(file, "the unlabelled pictures are not sorted");
+            goto done;
+        }
+    }
+    unlabelled->sample_count = n;
+done:
+    release(file->context, pictures);
+    return status;
+}
+
+/* The unlabelled images; of a model that only scores, how many they are. */
+static l3a_status load_unlabelled(const safetensors *file, l3a_model *model) {
+    struct unlabelled *unlabelled = &model->evidence->unlabelled;
+    const char *text = safetensors_metadata(file, "unlabelled");
+    const uint64_t shape[1] = {model_dim(model)};
+    const struct tensor *tensor, *sum;
+    char trace[NUMBER_TEXT];
+    l3a_status status = L3A_OK;
+    if (file_version(file) < MODEL_VERSION) {
+        return L3A_OK;
+    }
+    if (!text || sscanf(text, "%" SCNu64 " %" SCNu64 " %31s", &unlabelled->images, &unlabelled->drawn_from, trace) != 3 ||
+        !number_parse(trace, strlen(trace), &unlabelled->trace) || !keeps_phases(&model->options) || model->options.alpha == 0) {
+        unlabelled->images = 0;
+        return fail_model(file, "the entry of the unlabelled images is not valid");
+    }
+    if (!model->evidence->ridge.sums.held) {
+        return L3A_OK;
+    }
+    TRY(find_scatter(file, "unlabelled", model_dim(model), &tensor));
+    TRY(safetensors_expect(file, "unlabelled_sum", 1, shape, &sum));
+    TRY(load_sample(file, unlabelled));
+    TRY(allocate(file->context, model_dim(model), sizeof *unlabelled->total, &unlabelled->total));
+    TRY(load_numbers(file, sum, TENSOR_F64, model_dim(model), unlabelled->total));
+    TRY(scatter_create(file->context, model_dim(model), options_real(&model->options), &unlabelled->sums));
+    TRY(load_scatter(file, model, tensor, &unlabelled->sums));
 done:
     return status;
 }
@@ -427,7 +508,8 @@ static l3a_status load_sums(const safetensors *file, l3a_model *model) {
 
 /* Verifies all tensors, or those that scoring needs. */
 static l3a_status verify(const safetensors *file, bool sums) {
-    static const char *const names[] = {"cross", "weights", "counts", "label_weight", "class_weight"};
+    static const char *const names[] = {"cross",        "weights",      "counts",      "label_weight",
+                                        "class_weight", "library_mean", "library_rise"};
     l3a_status status = L3A_OK;
     if (sums) {
         return safetensors_verify(file);
@@ -460,6 +542,8 @@ static l3a_status load_classes(const safetensors *file, l3a_model *model) {
     }
     TRY(load_class_numbers(file, "label_weight", 2, -INFINITY, model, &model->label_weight));
     TRY(load_class_numbers(file, "class_weight", 3, model->options.weights == L3A_WEIGHTS_NONE, model, &model->class_weight));
+    TRY(load_class_numbers(file, "library_mean", MODEL_VERSION, 0, model, &model->library_mean));
+    TRY(load_class_numbers(file, "library_rise", MODEL_VERSION, 0, model, &model->library_rise));
     TRY(load_columns(file, "cross", model, &model->evidence->cross));
     TRY(load_columns(file, "weights", model, &model->coefficients));
     TRY(load_counts(file, model));
@@ -491,6 +575,7 @@ static l3a_status load_model(l3a_context *context, const char *path, bool sums, 
     }
     TRY(sums ? model_create(context, width, &options, &made) : model_create_to_score(context, width, &options, &made));
     TRY(load_classes(&file, made));
+    TRY(load_unlabelled(&file, made));
     if (sums) {
         TRY(load_sums(&file, made));
     }

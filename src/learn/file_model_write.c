@@ -164,8 +164,11 @@ static bool takes_views(const l3a_model *model) {
 /* The first version that says how the model learns. */
 static int version_for(const l3a_model *model, bool only_phases) {
     const struct model_options *options = &model->options;
-    if (options->views > 1 && options->pseudo != L3A_PSEUDO_OFF && options->pseudo_from != L3A_PSEUDO_FROM_COMBINED) {
+    if (model->evidence->unlabelled.total) {
         return MODEL_VERSION;
+    }
+    if (options->views > 1 && options->pseudo != L3A_PSEUDO_OFF && options->pseudo_from != L3A_PSEUDO_FROM_COMBINED) {
+        return MODEL_VERSION_OF_LABELLED;
     }
     return takes_views(model) ? MODEL_VERSION_OF_COMBINED_LABELS
            : only_phases      ? MODEL_VERSION_OF_PHASES
@@ -175,11 +178,17 @@ static int version_for(const l3a_model *model, bool only_phases) {
 static l3a_status describe_model(const l3a_model *model, struct description *description) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const bool only_phases = !takes_views(model) && has_only_phases(model);
+    const struct unlabelled *unlabelled = &model->evidence->unlabelled;
+    const bool only_phases = !takes_views(model) && !unlabelled->total && has_only_phases(model);
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(describe(description, "format", "%s", model_format));
     TRY(describe(description, "version", "%d", version_for(model, only_phases)));
     TRY(describe(description, "width", "%zu", model->width));
+    if (unlabelled->total) {
+        char trace[NUMBER_TEXT];
+        TRY(describe(description, "unlabelled", "%" PRIu64 " %" PRIu64 " %s", unlabelled->images, unlabelled->drawn_from,
+                     number_format(unlabelled->trace, trace)));
+    }
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
     }
@@ -214,15 +223,15 @@ done:
     return status;
 }
 
-/* The sums of a part. A root is made to depend on nothing but them first. */
-static l3a_status list_part(struct part *part, size_t index, struct part_source *source, tensor_source *tensor) {
-    struct scatter *sums = &part->sums;
+/* Sums that are stored as "root.NAME" or "gram.NAME". A root is made to depend on nothing but them first. */
+static l3a_status list_scatter(struct scatter *sums, uint64_t images, const char *name, struct part_source *source,
+                               tensor_source *tensor) {
     l3a_status status = L3A_OK;
     if (sums->is_root) {
-        TRY(scatter_tidy(sums, part->images));
+        TRY(scatter_tidy(sums, images));
     }
     source->sums = sums;
-    snprintf(source->name, sizeof source->name, sums->is_root ? "root.%zu" : "gram.%zu", index + 1);
+    snprintf(source->name, sizeof source->name, "%s.%s", sums->is_root ? "root" : "gram", name);
     *tensor =
         (tensor_source){source->name, tensor_type_of(sums->type), 1, {triangle_numbers(0, sums->dim)}, fill_from_triangle, source};
     if (sums->is_root) {
@@ -239,8 +248,10 @@ static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, s
     const struct evidence *evidence = model->evidence;
     const bool narrow = model->options.store == L3A_STORE_FLOAT32;
     l3a_status status = L3A_OK;
+    char name[24];
     for (size_t i = 0; i < evidence->part_count; i++) {
-        TRY(list_part(&evidence->parts[i], i, &parts[i], &sources[(*count)++]));
+        snprintf(name, sizeof name, "%zu", i + 1);
+        TRY(list_scatter(&evidence->parts[i].sums, evidence->parts[i].images, name, &parts[i], &sources[(*count)++]));
     }
     if (!keeps_phases(&model->options)) {
         *whole = (struct sums_source){.sums = &evidence->ridge.sums, .type = narrow ? REAL_SINGLE : REAL_DOUBLE};
@@ -256,6 +267,34 @@ done:
     return status;
 }
 
+/* The unlabelled images. */
+static l3a_status list_unlabelled(const l3a_model *model, struct part_source *source, int64_t **pictures, tensor_source *sources,
+                                  size_t *count) {
+    struct unlabelled *unlabelled = &model->evidence->unlabelled;
+    const size_t classes = model->classes.count, n = unlabelled->sample_count;
+    l3a_status status = L3A_OK;
+    if (!unlabelled->total) {
+        return L3A_OK;
+    }
+    TRY(list_scatter(&unlabelled->sums, unlabelled->images, "unlabelled", source, &sources[(*count)++]));
+    TRY(allocate(model->context, n, 2 * sizeof **pictures, pictures));
+    for (size_t i = 0; i < n; i++) {
+        (*pictures)[2 * i] = (int64_t)unlabelled->sample[i].checksum;
+        (*pictures)[2 * i + 1] = unlabelled->sample[i].judged;
+    }
+    const tensor_source others[] = {
+        {"unlabelled_sum", TENSOR_F64, 1, {model_dim(model)}, fill_from_memory, unlabelled->total},
+        {"unlabelled_pictures", TENSOR_I64, 2, {n, 2}, fill_from_memory, *pictures},
+        {"library_mean", TENSOR_F64, 1, {classes}, fill_from_memory, model->library_mean},
+        {"library_rise", TENSOR_F64, 1, {classes}, fill_from_memory, model->library_rise},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        sources[(*count)++] = others[i];
+    }
+done:
+    return status;
+}
+
 l3a_status l3a_model_save(l3a_model *model, const char *path) {
     REQUIRE(model, model, path);
     l3a_context *context = model->context;
@@ -264,7 +303,9 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     tensor_source *sources = NULL;
     struct part_source *parts = NULL;
     struct sums_source whole = {0};
+    int64_t *pictures = NULL;
     size_t count = 0;
+    const size_t part_count = model->evidence->part_count;
     const size_t d = model_dim(model), classes = model->classes.count;
     FAIL_IF(model->state != MODEL_READY, context, L3A_ERROR_STATE,
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
@@ -273,9 +314,10 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     if (!leads(context) && !shares_sums(model)) { /* sums that are shared are read by all processes, and process 0 writes them */
         return L3A_OK;
     }
-    TRY(allocate_zeroed(context, model->evidence->part_count + 6, sizeof *sources, &sources));
-    TRY(allocate_zeroed(context, model->evidence->part_count, sizeof *parts, &parts));
+    TRY(allocate_zeroed(context, part_count + 11, sizeof *sources, &sources));
+    TRY(allocate_zeroed(context, part_count + 1, sizeof *parts, &parts));
     TRY(list_sums(model, &whole, parts, sources, &count));
+    TRY(list_unlabelled(model, &parts[part_count], &pictures, sources, &count));
     TRY(describe_model(model, &description));
     sources[count++] = (tensor_source){"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->evidence->cross};
     sources[count++] = (tensor_source){"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->coefficients};
@@ -287,10 +329,11 @@ done:
     text_list_clear(context, &description.keys);
     text_list_clear(context, &description.values);
     release(context, sources);
-    for (size_t i = 0; parts && i < model->evidence->part_count; i++) {
+    for (size_t i = 0; parts && i <= part_count; i++) {
         release(context, parts[i].row);
     }
     release(context, parts);
+    release(context, pictures);
     release(context, whole.numbers);
     return status;
 }

@@ -30,6 +30,7 @@ static void evidence_free(l3a_context *context, struct evidence *evidence) {
     }
     release(context, evidence->parts);
     release(context, evidence->cross);
+    unlabelled_free(context, &evidence->unlabelled);
     search_end_free(context, &evidence->end);
     ridge_free(&evidence->ridge);
     release(context, evidence);
@@ -127,6 +128,8 @@ void l3a_model_free(l3a_model *model) {
     release(context, model->counts);
     release(context, model->label_weight);
     release(context, model->class_weight);
+    release(context, model->library_mean);
+    release(context, model->library_rise);
     release(context, model->coefficients);
     release(context, model->phases);
     solution_free(&model->solution);
@@ -180,7 +183,7 @@ done:
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
     REQUIRE(model, model, name, value);
     static const char *const fixed[] = {"dim",  "seed",          "gamma",   "gamma-from", "precision", "alpha",
-                                        "lift", "skip-features", "weights", "scaling",    "views"};
+                                        "lift", "skip-features", "weights", "scaling",    "views",     "beta"};
     l3a_status status = L3A_OK;
     struct model_options changed = model->options;
     TRY(model_options_set(model->context, &changed, name, value));

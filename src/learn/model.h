@@ -8,6 +8,7 @@
 #include "learn/part_solve.h"
 #include "learn/phase.h"
 #include "learn/scorer.h"
+#include "learn/unlabelled.h"
 #include "learn/view_rows.h"
 
 typedef enum model_state {
@@ -28,7 +29,9 @@ struct evidence {
     struct ridge ridge; /* its sums are work space if phases are kept apart */
     struct part *parts;
     size_t part_count;
-    bool summed;   /* the first half of the ridge's sums holds the sum of the parts as they are */
+    struct unlabelled unlabelled;
+    bool summed;   /* the first half of the ridge's sums holds the sum of the parts as they are, S, … */
+    double acting; /* … and so many times A_U */
     double *cross; /* C [d x classes] */
     struct search_end end;
     size_t users;
@@ -49,8 +52,9 @@ struct l3a_model {
     double *label_weight; /* Σ ω over the images labelled with each class; -infinity if an old file did not say */
     double *class_weight; /* v of each class when its phase was learned; 0 if unknown, or if it had no image */
     struct evidence *evidence;
-    double *coefficients; /* W [d x classes] */
-    struct layer layer;   /* created when it is first needed; that of shared_layer */
+    double *coefficients;                /* W [d x classes] */
+    double *library_mean, *library_rise; /* m and T - m of each class (unlabelled.h) */
+    struct layer layer;                  /* created when it is first needed; that of shared_layer */
     struct shared_layer *shared_layer;
     struct solution solution; /* of the coefficients; created when it is first needed */
     l3a_phase_info *phases;
@@ -87,8 +91,17 @@ static inline const char *model_record(const l3a_model *model, const char *key) 
 }
 
 static inline struct model_columns model_columns_of(const l3a_model *model) {
-    return (struct model_columns){model->counts, model->label_weight, model->class_weight, model->evidence->cross,
-                                  model->coefficients};
+    return (struct model_columns){.counts = model->counts,
+                                  .label_weight = model->label_weight,
+                                  .class_weight = model->class_weight,
+                                  .library_mean = model->library_mean,
+                                  .library_rise = model->library_rise,
+                                  .cross = model->evidence->cross,
+                                  .coefficients = model->coefficients};
+}
+
+static inline bool has_unlabelled(const l3a_model *model) {
+    return model->evidence->unlabelled.images > 0;
 }
 
 /* λ_t of its parts (part.h). */
@@ -122,10 +135,11 @@ l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features)
 /* model_solve.c */
 /* The images in its parts. */
 double model_images(const l3a_model *model);
-/* Makes the ridge hold the sum of the parts, and the model's gamma. */
-l3a_status model_sum_parts(l3a_model *model);
-/* Computes W from the model's sums. */
-l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients);
+/* Makes the ridge hold what all of so many classes share, the sum of the parts and β N/(α |U|) A_U, and the model's gamma. α times
+ * that, and the parts that judge a class, are then its M. */
+l3a_status model_sum_parts(l3a_model *model, size_t classes, const uint64_t *counts);
+/* Computes W of these columns, and what the library's scores are then, from the model's sums. */
+l3a_status model_solve(l3a_model *model, size_t classes, const struct model_columns *columns);
 /* After a change of the sums: computes W from them, unless it is right already, and makes the model ready. */
 l3a_status model_settle(l3a_model *model, bool solve);
 

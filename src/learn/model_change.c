@@ -130,6 +130,7 @@ static void change_free(struct change *change) {
     text_list_clear(context, &change->record_keys);
     text_list_clear(context, &change->record_values);
     model_columns_free(context, &change->columns);
+    unlabelled_free(context, &change->unlabelled);
     *change = (struct change){0};
 }
 
@@ -197,6 +198,11 @@ static void restore(struct change *change) {
     if (change->has_columns) {
         model->change = NULL;
         model_columns_adopt(model, &change->columns);
+    }
+    if (change->has_unlabelled) {
+        const struct unlabelled changed = model->evidence->unlabelled;
+        model->evidence->unlabelled = change->unlabelled;
+        change->unlabelled = changed; /* which goes with the change */
     }
     if (change->triangle) {
         status = move_triangle(model, change->triangle, true);

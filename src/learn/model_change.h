@@ -5,6 +5,7 @@
  *
  *   columns   C, W and the counts are made anew by every change; the change keeps those from before
  *   parts     the sums of a part are shared with the change; a part gets a copy of its own before they are altered (part_own)
+ *   unlabelled images, too, are made anew
  *   sums      of a model without parts: the recursion has a copy in the second half; anything else copies the triangle
  *
  * What is derived, such as the sum of the parts, is computed again after a failure. A change within a change belongs to it. */
@@ -23,6 +24,8 @@ struct change {
     size_t part_count;
     struct model_columns columns;
     bool has_columns;
+    struct unlabelled unlabelled;
+    bool has_unlabelled;
     double *triangle;       /* the first half of the sums; NULL: not kept */
     bool inverse, recursed; /* the triangle is that of R; the second half is the first as it was */
 };

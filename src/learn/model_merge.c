@@ -27,7 +27,7 @@ struct plan {
 
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
     static const char *const names[] = {"dim",           "seed",        "gamma",   "gamma-from", "precision", "alpha", "lift",
-                                        "skip-features", "keep-phases", "weights", "scaling",    "pseudo",    "views"};
+                                        "skip-features", "keep-phases", "weights", "scaling",    "pseudo",    "views", "beta"};
     l3a_status status = L3A_OK;
     l3a_context *context = model->context;
     FAIL_IF(model->width != other->width, context, L3A_ERROR_MISMATCH, "merge models that learned features of the same backbone",
@@ -301,6 +301,7 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
         TRY(report_progress(context, "merge", 0, 1));
         TRY(merge_sums(model, other));
     }
+    TRY(unlabelled_merge(model, &other->evidence->unlabelled));
     TRY(merge_columns(model, other, &plan));
     TRY(merge_records(model, other));
     TRY(model_fold(model));

@@ -54,6 +54,10 @@ static const struct setting settings[] = {
         pseudo_from, "pseudo-from", "whole|mean|combined", "mean",
         "score that gives pseudo-labels to images with views: the whole picture's, the mean of it and of the mean crop's, or the "
         "one that images are scored with"),
+    {{"beta", L3A_OPTION_NUMBER, 0, 1e6, 1, 0, NULL, "auto",
+      "weight of all unlabelled images together, where that of all judged ones is 1; auto: by the number of images and classes",
+      "model", "auto"},
+     offsetof(struct model_options, beta)},
     INTEGER(privacy_limit, "privacy-limit", 0, LARGEST_INTEGER, "64", "warn about phases with fewer images; 0: never"),
 };
 

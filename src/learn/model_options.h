@@ -48,6 +48,7 @@ struct model_options {
     uint64_t views;              /* of each image that is learned (base/views.h) */
     uint64_t score_views;        /* of each image that is scored; 0: the same */
     l3a_pseudo_from pseudo_from; /* with views, the score that gives pseudo-labels: of the whole picture, mean, or combined */
+    double beta;                 /* weight of all unlabelled images together; 0: auto (unlabelled.h) */
     uint64_t privacy_limit;      /* warn about phases or classes with fewer images; 0: never */
     uint64_t given;              /* settings that were given by name: bit i is line i of the table */
 };

@@ -276,5 +276,9 @@ void model_memory(const l3a_model *model, struct footprint *held) {
             const struct scatter *sums = &model->evidence->parts[i].sums;
             held->in[place] += algebra->scatter_bytes(place, d, sums->type, sums->is_root ? sums->capacity : d);
         }
+        if (has_unlabelled(model)) {
+            const struct scatter *sums = &model->evidence->unlabelled.sums;
+            held->in[place] += algebra->scatter_bytes(place, d, sums->type, sums->is_root ? sums->capacity : d);
+        }
     }
 }

@@ -48,6 +48,8 @@ l3a_status l3a_model_accepts_to_score(l3a_model *model, const l3a_features *feat
  * images the scores of these images are further above those of others, and among pictures that show none of the classes, a higher
  * threshold pays off. The more such images were taught, at least u = N - Σ n, the less it needs to be (docs/teaching.md).
  *
+ * With thresholds `taught` and unlabelled images, the threshold is that of unlabelled.h instead.
+ *
  * With views, the sums only know the mean score of all rows of these images, where the crops together count as much as the whole
  * picture; views_level() says how far above it the combined score is. */
 static double taught_share(const struct model_columns *columns, size_t classes, double images) {
@@ -63,6 +65,7 @@ void columns_thresholds(const l3a_model *model, const struct model_columns *colu
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta), lift = model_lift(model), share = lift / (1 + lift * (double)known),
                  taught = taught_share(columns, classes, images), level = views_level((size_t)model->options.views, views);
+    const double each = model->options.views > 1 ? 2 : 1; /* the weight of all rows of an image whose weight is 1 */
     double sum = 0;
     size_t fitted = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -82,6 +85,9 @@ void columns_thresholds(const l3a_model *model, const struct model_columns *colu
     for (size_t k = 0; k < classes; k++) {
         const bool fits = thresholds[k] > 0 && columns->label_weight[k] > 0 && columns->counts[k];
         thresholds[k] = fits ? level * thresholds[k] / columns->label_weight[k] : fixed;
+        if (fits && has_unlabelled(model) && model->options.thresholds == L3A_THRESHOLDS_TAUGHT) {
+            thresholds[k] = level * each * (columns->library_mean[k] + columns->library_rise[k]);
+        }
         sum += fits ? thresholds[k] : 0;
         fitted += fits;
     }

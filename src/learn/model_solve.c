@@ -18,7 +18,8 @@ double model_images(const l3a_model *model) {
  *   γ = m (1 + 8/K) N/(N + 15), rounded to a quarter of a decade
  *
  * The fewer classes are known, the more pictures show none of them, and the more caution is needed. The constants were chosen on
- * training images (docs/teaching.md). Rounding keeps γ, and with it the factor, from changing at every lesson. */
+ * training images (docs/teaching.md). Unlabelled images have no say in it. Rounding keeps γ, and with it
+ * the factor, from changing at every lesson. */
 static l3a_status choose_gamma_from_sums(l3a_model *model, size_t classes) {
     const struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
@@ -28,6 +29,7 @@ static l3a_status choose_gamma_from_sums(l3a_model *model, size_t classes) {
         return L3A_OK;
     }
     TRY(sums_trace(&evidence->ridge.sums, &trace));
+    trace -= evidence->acting * evidence->unlabelled.trace; /* that of S */
     const double gamma = trace / images * (1 + 8 / (double)classes) * images / (images + 15);
     FAIL_IF(!(isfinite(gamma) && gamma > 0), model->context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");
@@ -37,14 +39,25 @@ done:
     return status;
 }
 
-l3a_status model_sum_parts(l3a_model *model) {
+l3a_status model_sum_parts(l3a_model *model, size_t classes, const uint64_t *counts) {
     struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
     evidence->ridge.gamma = model->options.gamma;
+    const double acting =
+        evidence->part_count && has_unlabelled(model) ? unlabelled_weight(model, classes, counts) / model->options.alpha : 0;
     if (evidence->part_count && !evidence->summed) {
         TRY(parts_sum(&evidence->ridge.sums, evidence->parts, evidence->part_count));
         evidence->summed = true;
+        evidence->acting = 0;
     }
+    if (evidence->summed && acting != evidence->acting) {
+        evidence_changed(evidence); /* every M */
+        TRY(sums_add_scatter(&evidence->ridge.sums, acting - evidence->acting, &evidence->unlabelled.sums));
+        evidence->summed = true;
+        evidence->acting = acting;
+    }
+    evidence->ridge.beside.scatter = acting > 0 ? &evidence->unlabelled.sums : NULL;
+    evidence->ridge.beside.times = acting;
 done:
     return status;
 }
@@ -76,20 +89,21 @@ done:
     return status;
 }
 
-l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients) {
+l3a_status model_solve(l3a_model *model, size_t classes, const struct model_columns *columns) {
     struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
-    TRY(model_sum_parts(model));
-    if (!columns) {
+    TRY(model_sum_parts(model, classes, columns->counts));
+    if (!classes) {
         goto done; /* everything was taken back */
     }
-    TRY(choose_gamma_from_sums(model, columns));
+    TRY(choose_gamma_from_sums(model, classes));
     evidence->ridge.gamma = model->options.gamma;
     if (divides_rows(model->context) && !evidence->ridge.sums.algebra->shared) {
-        TRY(solve_for_all(model, columns, cross, coefficients));
+        TRY(solve_for_all(model, classes, columns->cross, columns->coefficients));
     } else {
-        TRY(solve(model, columns, cross, coefficients));
+        TRY(solve(model, classes, columns->cross, columns->coefficients));
     }
+    TRY(unlabelled_survey(model, classes, columns));
 done:
     return status;
 }
@@ -98,7 +112,8 @@ l3a_status model_settle(l3a_model *model, bool solve) {
     l3a_status status = L3A_OK;
     if (solve) {
         TRY(report_progress(model->context, "solve", 0, 1));
-        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
+        const struct model_columns columns = model_columns_of(model);
+        TRY(model_solve(model, model->classes.count, &columns));
     }
     TRY(report_progress(model->context, "solve", 1, 1));
     model_changed(model);

@@ -304,7 +304,10 @@ l3a_status search_factor(const struct search *search, bool anew, double *scale, 
         *scale = sums->scale;
         goto done;
     }
-    TRY(sums_factor(sums, REAL_SINGLE, *scale, NULL, 0, 0, ridge->gamma, &trace, good));
+    const double change = ridge->beside.times * (search->alpha - *scale); /* so that P has as much of it as M */
+    TRY(sums_factor(sums, REAL_SINGLE, *scale, &ridge->beside.scatter, ridge->beside.scatter ? 1 : 0, change, ridge->gamma, &trace,
+                    good));
+    sums->scale = *scale;
     *good = *good && ridge_is_safe(ridge, trace / *scale);
     sums->factored = *good;
 done:

@@ -3,12 +3,12 @@
  *
  *   P = (α + (1 - α)/n) S + γI = UᵀU     n parts
  *
- * M_k lies between αS + γI and S + γI, so the eigenvalues of P⁻¹M_k lie between α and 1/α, or nearer to 1. A step reduces the
- * error at least by the factor (1 - √α)/(1 + √α), 3 to 4 times for α = 0.3, whatever d and γ are, and costs about 6 d² per class.
- * The search starts from the coefficients before. After a lesson of few rows, solving for these rows is often enough
- * (part_solve.c); so a picture that is taught to a thousand classes takes as many searches as there are different M, not classes.
- * Each M is factored after all if the precision is double, if γ is near the rounding error of the sums (ridge.h), or if conjugate
- * gradients do not converge. */
+ * with as much of A_U (unlabelled.h) as each M has. M_k lies between αS + γI and S + γI, so the eigenvalues of P⁻¹M_k lie between α
+ * and 1/α, or nearer to 1. A step reduces the error at least by the factor (1 - √α)/(1 + √α), 3 to 4 times for α = 0.3, whatever d
+ * and γ are, and costs about 6 d² per class. The search starts from the coefficients before. After a lesson of few rows, solving
+ * for these rows is often enough (part_solve.c); so a picture that is taught to a thousand classes takes as many searches as there
+ * are different M, not classes. Each M is factored after all if the precision is double, if γ is near the rounding error of the
+ * sums (ridge.h), or if conjugate gradients do not converge. */
 #ifndef L3A_PART_SOLVE_H
 #define L3A_PART_SOLVE_H
 

@@ -75,11 +75,14 @@ static l3a_status start(l3a_model *model, const char *const *classes, size_t cla
     TRY(solver_fits(context, &model->options));
     TRY(collect_classes(model, classes, class_count));
     const size_t all = phase->classes.count;
-    TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1, model));
+    TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1 + has_unlabelled(model),
+                           model));
     TRY(allocate_zeroed(context, all, sizeof *phase->next.counts, &phase->next.counts));
     TRY(allocate_zeroed(context, all, sizeof *phase->rows.shown, &phase->rows.shown));
     TRY(allocate_zeroed(context, all, sizeof *phase->next.class_weight, &phase->next.class_weight));
     TRY(allocate_zeroed(context, all, sizeof *phase->next.label_weight, &phase->next.label_weight));
+    TRY(allocate_zeroed(context, all, sizeof *phase->next.library_mean, &phase->next.library_mean));
+    TRY(allocate_zeroed(context, all, sizeof *phase->next.library_rise, &phase->next.library_rise));
     if (old) {
         memcpy(phase->next.counts, model->counts, old * sizeof *phase->next.counts);
     }
@@ -349,7 +352,9 @@ l3a_status phase_finish(l3a_model *model) {
     const double start = clock_seconds();
     TRY(extend_array(context, &model->phases, model->phase_count, model->phase_count + 1, sizeof *model->phases));
     if (!phase->info.recursive) {
-        TRY(model_solve(model, phase->classes.count, model->evidence->cross, phase->next.coefficients));
+        struct model_columns next = phase->next;
+        next.cross = model->evidence->cross;
+        TRY(model_solve(model, phase->classes.count, &next));
         report_timing(context, "solve", clock_seconds() - start);
     } else {
         TRY(ridge_check_update(&model->evidence->ridge, phase->classes.count, model->evidence->cross, phase->next.coefficients));

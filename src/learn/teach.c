@@ -253,7 +253,8 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
             "the model knows no class, so there is nothing to take back");
     TRY(lesson_make_sections(&lesson));
     TRY(model_check_memory(model->context, &model->options, model->width, lesson.classes.count,
-                           model->evidence->part_count + lesson.sections.count + copied_parts(&lesson), model));
+                           model->evidence->part_count + lesson.sections.count + copied_parts(&lesson) + has_unlabelled(model),
+                           model));
     lesson.recursive = sign > 0 && chooses_recursion(model->context, &model->options, model_dim(model), taught->row_count,
                                                      model->evidence->ridge.inverse);
     TRY(lesson_prepare_block(&lesson));

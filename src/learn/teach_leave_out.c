@@ -103,7 +103,7 @@ l3a_status taught_rows_open(struct taught_rows *rows) {
     rows->expanded = (struct block){.context = context, .layer = &model->layer, .capacity = rows->images * each};
     TRY(block_create(&rows->expanded));
     TRY(ridge_use_inverse(&model->evidence->ridge, false));
-    TRY(model_sum_parts(model));
+    TRY(model_sum_parts(model, classes, model->counts));
     TRY(systems_find(context, model->evidence->parts, model->evidence->part_count,
                      model->evidence->part_count ? model->options.alpha : 1, classes, &rows->systems));
 done:

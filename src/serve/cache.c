@@ -19,7 +19,7 @@ struct entry {
 struct cache {
     pthread_mutex_t lock;
     uint64_t limit, bytes;
-    size_t width, count;
+    size_t width, count, listed; /* listed: of the library */
     struct entry *slots[SLOTS];
     struct entry *first, *last;
 };
@@ -76,6 +76,7 @@ static void drop_first(struct cache *cache) {
     unlink_entry(cache, entry);
     cache->bytes -= entry_bytes(cache, entry->path);
     cache->count--;
+    cache->listed -= entry->path != NULL;
     free(entry->path);
     free(entry);
 }
@@ -121,6 +122,7 @@ static void add(struct cache *cache, const char *key, const float *features, uin
     append(cache, entry);
     cache->bytes += entry_bytes(cache, path);
     cache->count++;
+    cache->listed += path != NULL;
 }
 
 void cache_put(struct cache *cache, const char *key, const float *features, uint64_t checksum, const char *path) {
@@ -129,6 +131,7 @@ void cache_put(struct cache *cache, const char *key, const float *features, uint
     if (entry && path && !entry->path) { /* it is in the library, too */
         entry->path = copy_string(path);
         cache->bytes += entry->path ? strlen(path) + 1 : 0;
+        cache->listed += entry->path != NULL;
     } else if (!entry && entry_bytes(cache, path) <= cache->limit) {
         add(cache, key, features, checksum, path);
     }
@@ -176,6 +179,26 @@ void cached_free(struct cached *found, size_t count) {
         free(found[i].features);
     }
     free(found);
+}
+
+size_t cache_count_library(struct cache *cache) {
+    pthread_mutex_lock(&cache->lock);
+    const size_t count = cache->listed;
+    pthread_mutex_unlock(&cache->lock);
+    return count;
+}
+
+size_t cache_copy_library(struct cache *cache, size_t most, float *features, uint64_t *checksums) {
+    size_t count = 0;
+    pthread_mutex_lock(&cache->lock);
+    for (const struct entry *entry = cache->last; entry && count < most; entry = entry->earlier) {
+        if (entry->path) {
+            memcpy(features + count * cache->width, entry->features, cache->width * sizeof *features);
+            checksums[count++] = entry->checksum;
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return count;
 }
 
 void cache_measure(struct cache *cache, size_t *count, uint64_t *bytes) {

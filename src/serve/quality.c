@@ -18,6 +18,7 @@ enum { WAITING = 64, NICER = 10 };
 struct quality {
     double *precision, *recall;
     uint64_t *shown, *judged, *confusions;
+    uint64_t *tagged; /* of the library; NULL: there is none */
 };
 
 static void write_quality(struct text *answer, const l3a_model *model, const struct quality *quality) {
@@ -31,6 +32,9 @@ static void write_quality(struct text *answer, const l3a_model *model, const str
         text_number(answer, quality->precision[k] / 100, 6);
         text_print(answer, ", \"recall\": ");
         text_number(answer, quality->recall[k] / 100, 6);
+        if (quality->tagged) {
+            text_print(answer, ", \"tagged\": %llu", (unsigned long long)quality->tagged[k]);
+        }
         text_print(answer, "}");
     }
     text_print(answer, "], \"confusions\": [");
@@ -80,23 +84,50 @@ static void quality_free(struct quality *quality) {
     free(quality->shown);
     free(quality->judged);
     free(quality->confusions);
+    free(quality->tagged);
+}
+
+/* What the numbers are about: the library, or any pictures of which half show no class. */
+static void write_scope(struct text *answer, const l3a_model *model, const struct quality *quality, size_t pictures) {
+    l3a_unlabelled_info info = {.size = sizeof info};
+    if (quality->tagged && l3a_model_unlabelled(model, &info) == L3A_OK) {
+        text_print(answer, ", \"background\": null, \"library\": {\"pictures\": %zu, \"unlabelled\": %llu}", pictures,
+                   (unsigned long long)info.images);
+    } else {
+        text_print(answer, ", \"background\": 0.5");
+    }
+}
+
+/* What to expect in the library, where there is one. */
+static l3a_status foresee_library(const l3a_history *history, l3a_features *library, struct quality *quality) {
+    if (!library) {
+        return L3A_OK;
+    }
+    quality->tagged = calloc(l3a_model_class_count(l3a_history_model(history)) + 1, sizeof *quality->tagged);
+    return quality->tagged ? l3a_history_foresee_in(history, library, quality->precision, quality->recall, quality->tagged)
+                           : L3A_ERROR_MEMORY;
 }
 
 /* Measures the copy, and describes it. */
-static l3a_status measure(const l3a_history *history, uint64_t edition, struct text *answer) {
+static l3a_status measure(const l3a_history *history, l3a_features *library, uint64_t edition, struct text *answer) {
     const l3a_model *model = l3a_history_model(history);
     const size_t classes = l3a_model_class_count(model);
-    struct quality quality = {calloc(classes + 1, sizeof(double)), calloc(classes + 1, sizeof(double)),
-                              calloc(classes + 1, sizeof(uint64_t)), calloc(classes + 1, sizeof(uint64_t)),
-                              calloc(classes * classes + 1, sizeof(uint64_t))};
+    struct quality quality = {calloc(classes + 1, sizeof(double)),
+                              calloc(classes + 1, sizeof(double)),
+                              calloc(classes + 1, sizeof(uint64_t)),
+                              calloc(classes + 1, sizeof(uint64_t)),
+                              calloc(classes * classes + 1, sizeof(uint64_t)),
+                              NULL};
     const bool room = quality.precision && quality.recall && quality.shown && quality.judged && quality.confusions;
     l3a_status status = room ? l3a_history_foresee(history, &(const double){0.5}, 1, quality.precision, quality.recall,
                                                    quality.shown, quality.judged, quality.confusions)
                              : L3A_ERROR_MEMORY;
+    status = status == L3A_OK ? foresee_library(history, library, &quality) : status;
     if (status == L3A_OK) {
         write_quality(answer, model, &quality);
         write_next(answer, model, &quality);
-        text_print(answer, ", \"background\": 0.5, \"edition\": %llu}\n", (unsigned long long)edition);
+        write_scope(answer, model, &quality, l3a_features_rows(library));
+        text_print(answer, ", \"edition\": %llu}\n", (unsigned long long)edition);
         status = answer->failed ? L3A_ERROR_MEMORY : L3A_OK;
     }
     quality_free(&quality);
@@ -125,6 +156,9 @@ void examiner_copy(struct server *server) {
     }
     if (status == L3A_OK) {
         status = l3a_history_load(history);
+    }
+    if (status == L3A_OK) {
+        status = library_table(server, context, &examiner->library);
     }
     struct knowledge *knowledge = knowledge_keep(server);
     pthread_mutex_lock(&examiner->lock);
@@ -176,9 +210,11 @@ static void examine(struct server *server) {
         wait_for_copy(server);
     }
     if (examiner->status == L3A_OK) {
-        keep_problem(examiner, measure(examiner->history, examiner->edition, &examiner->answer), examiner->context);
+        const l3a_status status = measure(examiner->history, examiner->library.table, examiner->edition, &examiner->answer);
+        keep_problem(examiner, status, examiner->context);
         atomic_fetch_add(&server->metrics.examined, 1);
     }
+    library_rows_free(&examiner->library);
     l3a_history_free(examiner->history);
     examiner->history = NULL;
 }

@@ -43,6 +43,7 @@ struct serve_options {
     const char *host;               /* a further name that requests may call this server by; NULL: none */
     bool insecure;                  /* allows addresses other than loopback without a token */
     bool readonly;                  /* refuses lessons */
+    bool unlabelled;                /* the pictures of the library help to teach */
     bool heif;                      /* takes HEIC and AVIF, which libheif decodes */
     bool demo;                      /* shows the demonstration */
     size_t batch;                   /* pictures that the backbone computes at a time */

@@ -305,6 +305,14 @@ void teacher_set_unsavable(struct server *server, const char *reason);
 
 /* ---- The examiner ---- */
 
+/* The pictures of the library that were looked at, or the last of them. */
+struct library_rows {
+    float *features;
+    uint64_t *checksums;
+    size_t count;
+    l3a_features *table; /* of the features; NULL: too few to tell anything */
+};
+
 struct examiner {
     pthread_t thread;
     bool running;
@@ -315,8 +323,9 @@ struct examiner {
     bool stop, copied;
     l3a_context *context; /* the teacher's while it makes a copy, otherwise the examiner's; as is what follows */
     l3a_history *history; /* the copy */
-    uint64_t edition;     /* of the copy */
-    l3a_status status;    /* of the copy, then of the answer */
+    struct library_rows library;
+    uint64_t edition;  /* of the copy */
+    l3a_status status; /* of the copy, then of the answer */
     char error[1024], hint[512];
     struct text answer;
 };
@@ -347,7 +356,17 @@ struct cached {
 };
 size_t cache_library(struct cache *cache, struct cached **found);
 void cached_free(struct cached *found, size_t count);
+/* How many pictures of the library are in the cache; and copies features [most x width] and checksums of those used last. */
+size_t cache_count_library(struct cache *cache);
+size_t cache_copy_library(struct cache *cache, size_t most, float *features, uint64_t *checksums);
 void cache_measure(struct cache *cache, size_t *count, uint64_t *bytes);
+
+/* ---- Unlabelled pictures ---- */
+
+l3a_status library_table(struct server *server, l3a_context *context, struct library_rows *rows);
+void library_rows_free(struct library_rows *rows);
+/* For the teacher's thread: makes them the model's unlabelled pictures, if that is due. */
+void teacher_use_library(struct server *server);
 
 /* ---- Metrics ---- */
 

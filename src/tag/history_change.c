@@ -28,12 +28,39 @@ done:
     return status;
 }
 
+/* Pictures that are taught leave the unlabelled ones, if they are among them; those that are taken back return. W is not solved
+ * for.
+ */
+static l3a_status judge_rows(const l3a_history *history, l3a_model *model, const struct entry *entry, size_t first, size_t last,
+                             bool judged) {
+    l3a_context *context = history->context;
+    const float *features;
+    float *owned = NULL;
+    uint64_t *checksums = NULL;
+    l3a_status status = L3A_OK;
+    if (first == last || !model->evidence->unlabelled.total) {
+        return L3A_OK;
+    }
+    TRY(journal_find_features(&history->journal, entry, first, last - first, &owned, &features));
+    TRY(allocate(context, last - first, sizeof *checksums, &checksums));
+    for (size_t i = first; i < last; i++) {
+        checksums[i - first] = entry->rows[i].checksum;
+    }
+    TRY(model_judge(model, checksums, features, last - first, judged));
+done:
+    release(context, owned);
+    release(context, checksums);
+    return status;
+}
+
 /* Between taking rows back and teaching others, a class that is renamed may be gone, because all its images were taken back. */
 l3a_status history_change(const l3a_history *history, l3a_model *model, const struct entry *entry, l3a_teach_report *report) {
     struct change change = {0};
     l3a_status status = L3A_OK;
     int exact;
     TRY(change_begin(model, &change));
+    TRY(judge_rows(history, model, entry, 0, entry->back_count, false));
+    TRY(judge_rows(history, model, entry, entry->back_count, entry->row_count, true));
     TRY(move_rows(history, model, entry, 0, entry->back_count, true, report));
     if (entry->kind == ENTRY_RENAME || (entry->kind == ENTRY_MERGE && knows_class(model, entry->classes.items[0]))) {
         TRY(l3a_model_rename(model, entry->classes.items[0], entry->classes.items[1], &exact));
@@ -43,7 +70,9 @@ done:
     return change_end(&change, status);
 }
 
-/* Makes a model with these options and the records of the model, and applies the first `count` entries. */
+/* Makes a model with these options and the records of the model, and applies the first `count` entries. The unlabelled images are
+ * those of the model as it is, if its rows are as wide: which of them were judged since does not depend on the entries in question,
+ * which rename. */
 static l3a_status replay(const l3a_history *history, const struct model_options *options, size_t count, l3a_model **model) {
     const l3a_model *old = *history->model;
     l3a_model *made = NULL;
@@ -52,6 +81,9 @@ static l3a_status replay(const l3a_history *history, const struct model_options 
     TRY(model_create(history->context, old->width, options, &made));
     for (size_t i = 0; i < old->record_keys.count; i++) {
         TRY(l3a_model_set_record(made, old->record_keys.items[i], old->record_values.items[i]));
+    }
+    if (model_dim(made) == model_dim(old)) {
+        TRY(unlabelled_copy(history->context, &old->evidence->unlabelled, &made->evidence->unlabelled));
     }
     for (size_t i = 0; i < count; i++) {
         TRY(history_change(history, made, history->entries[i], &report));
@@ -118,6 +150,8 @@ static l3a_status revert(l3a_history *history, const struct entry *entry, l3a_te
         return L3A_OK;
     }
     TRY(change_begin(model, &change));
+    TRY(judge_rows(history, model, entry, entry->back_count, entry->row_count, false));
+    TRY(judge_rows(history, model, entry, 0, entry->back_count, true));
     TRY(move_rows(history, model, entry, entry->back_count, entry->row_count, true, report));
     TRY(move_rows(history, model, entry, 0, entry->back_count, false, report));
 done:
@@ -251,8 +285,14 @@ l3a_status l3a_history_widen(l3a_history *history, size_t dim) {
             "%s: another width needs every picture again, and the history does not have them all", history->model_path);
     options.dim = dim;
     TRY(model_options_check(history->context, &options));
+    const bool loses = has_unlabelled(model);
     TRY(replay(history, &options, history->count, &model));
     replace_model(history, model);
+    if (loses && !has_unlabelled(model)) {
+        report_warning(history->context,
+                       "%s: the unlabelled pictures no longer act, because the model has none of their features; give them again",
+                       history->model_path);
+    }
 done:
     return status;
 }

@@ -5,7 +5,8 @@
  *   history_rename.c   renaming and merging classes
  *   history_save.c     committing and saving
  *   history_repair.c   damage
- *   history_view.c     what the history tells */
+ *   history_view.c     what the history tells
+ *   history_expect.c   what to expect of the model */
 #ifndef L3A_HISTORY_PRIVATE_H
 #define L3A_HISTORY_PRIVATE_H
 

@@ -259,6 +259,7 @@ void l3a_tagger_free(l3a_tagger *tagger) {
     }
     l3a_context *context = tagger->context;
     scorer_free(tagger->current);
+    library_free(context, &tagger->library);
     l3a_history_free(tagger->history);
     l3a_model_free(tagger->model);
     l3a_backbone_free(tagger->backbone);

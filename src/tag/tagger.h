@@ -12,6 +12,16 @@
 
 #include <pthread.h>
 
+/* The sample of a library that is at hand: its unlabelled pictures, and those of them that were taught. */
+struct library {
+    float *features;     /* [count x numbers of all views] */
+    uint64_t *checksums; /* [count], if they are known */
+    bool known;
+    size_t count, views;
+    uint64_t drawn_from;
+    l3a_features *table; /* of the features; NULL: there is no library */
+};
+
 struct l3a_tagger {
     l3a_context *context; /* of the writer; readers only take its settings and functions from it */
     char *path;
@@ -24,8 +34,9 @@ struct l3a_tagger {
     l3a_model *model;     /* the writer's; NULL: not needed yet */
     bool created;         /* it was not loaded from a file */
     l3a_history *history; /* of that model; NULL: not needed yet */
-    bool commits;         /* changes are in the journal before anybody sees them */
-    bool behind;          /* the model has changes that readers do not see yet, because memory was short */
+    struct library library;
+    bool commits; /* changes are in the journal before anybody sees them */
+    bool behind;  /* the model has changes that readers do not see yet, because memory was short */
     bool has_lock;
     pthread_mutex_t lock;
     struct scorer *current; /* changes only under the lock */
@@ -44,6 +55,17 @@ void tagger_forget(l3a_tagger *tagger);
 /* Makes the model as it is now the edition that readers see. Calls in progress end with the one they began with. After a failure,
  * which a warning tells, readers still see the old one, and the next call for the model or its history tries again. */
 void tagger_publish(l3a_tagger *tagger);
+
+/* teach.c: */
+/* Before a change: the history, if what it says can be kept. */
+l3a_status tagger_ready_to_change(l3a_tagger *tagger, l3a_history **history);
+/* After a change that was made or failed: a tagger that commits keeps the change in the history or, if the history cannot tell what
+ * was changed, in the model's file. Where that fails, what is in the files counts, and is loaded when it is next needed. Readers
+ * then see the change. */
+l3a_status tagger_settle(l3a_tagger *tagger, l3a_status status, bool in_history);
+
+/* unlabelled.c: */
+void library_free(l3a_context *context, struct library *library);
 
 /* How pictures are loaded: as the backbone and the picture options say, and with these views. */
 l3a_status tagger_loading(const l3a_tagger *tagger, uint64_t views, l3a_loader_options *loading);

@@ -36,8 +36,7 @@ done:
     return status;
 }
 
-/* Before a change: the history, if what it says can be kept. */
-static l3a_status ready_to_change(l3a_tagger *tagger, l3a_history **history) {
+l3a_status tagger_ready_to_change(l3a_tagger *tagger, l3a_history **history) {
     l3a_status status = L3A_OK;
     TRY(tagger_history(tagger, history));
     FAIL_IF(tagger->commits && !(*history)->exists, tagger->context, L3A_ERROR_STATE, "save the model first",
@@ -46,10 +45,7 @@ done:
     return status;
 }
 
-/* After a change that was made or failed: a tagger that commits keeps the change in the history or, if the history cannot tell what
- * was changed, in the model's file. Where that fails, what is in the files counts, and is loaded when it is next needed. Readers
- * then see the change. */
-static l3a_status settle(l3a_tagger *tagger, l3a_status status, bool in_history) {
+l3a_status tagger_settle(l3a_tagger *tagger, l3a_status status, bool in_history) {
     const bool broken = tagger->model->state != MODEL_READY;
     if (status == L3A_OK && tagger->commits) {
         status = in_history ? history_commit(tagger->history) : l3a_history_save(tagger->history);
@@ -75,7 +71,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
     if (report) {
         TRY(CHECK_SIZED(tagger->context, report));
     }
-    TRY(ready_to_change(tagger, &teaching.history));
+    TRY(tagger_ready_to_change(tagger, &teaching.history));
     teaching.model = tagger->model;
     TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
     TRY(prepare(&teaching, &entry));
@@ -84,7 +80,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
         const size_t new_classes = entry->new_classes;
         const bool keep = !teaching.options.no_history;
         status = history_apply(teaching.history, entry, keep, &made);
-        TRY(settle(tagger, status, keep));
+        TRY(tagger_settle(tagger, status, keep));
         made.images = pictures;
         made.new_classes = new_classes;
     }
@@ -107,8 +103,8 @@ l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(ready_to_change(tagger, &history));
-    TRY(settle(tagger, l3a_history_undo(history, report), true));
+    TRY(tagger_ready_to_change(tagger, &history));
+    TRY(tagger_settle(tagger, l3a_history_undo(history, report), true));
 done:
     return status;
 }
@@ -117,8 +113,8 @@ l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const cha
     REQUIRE(tagger, tagger, old_name, new_name, exact);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(ready_to_change(tagger, &history));
-    TRY(settle(tagger, l3a_history_rename(history, old_name, new_name, exact), true));
+    TRY(tagger_ready_to_change(tagger, &history));
+    TRY(tagger_settle(tagger, l3a_history_rename(history, old_name, new_name, exact), true));
 done:
     return status;
 }
@@ -127,8 +123,8 @@ l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(ready_to_change(tagger, &history));
-    TRY(settle(tagger, l3a_history_widen(history, dim), false));
+    TRY(tagger_ready_to_change(tagger, &history));
+    TRY(tagger_settle(tagger, l3a_history_widen(history, dim), false));
 done:
     return status;
 }

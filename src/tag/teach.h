@@ -4,6 +4,7 @@
  *   teach_classes.c    the classes that the lesson names, and the labels of pictures for all classes
  *   teach_entry.c      what happens to each picture, which may have been taught before; the entry
  *   teach.c            the public calls that change a tagger
+ *   unlabelled.c       the unlabelled pictures
  *
  * Everything that may go wrong with a picture is found out before the model changes. The network writes the features of a picture
  * to `features`, which the entry takes over if it has all of these rows in their order. They are copied only if it has not. */

@@ -1,13 +1,16 @@
-/* Teaches, takes back, leaves out, renames, forgets and merges, step by step, for test_teach.py and test_expect.py to compare with
- * NumPy.
+/* Teaches, takes back, leaves out, renames, forgets and merges, step by step, for test_teach.py, test_unlabelled.py and
+ * test_expect.py to compare with NumPy.
  *
  *   teach_steps WIDTH setting=value … -- STEP …
  *
  * A step is  +FILE  to teach a feature file,  -FILE  to take it back,  =FILE  to save the model,  @FILE  to load it,  &FILE  to
  * merge a model,  ~OLD:NEW  to rename a class,  ^A,B  to forget classes,  ?FEATURES:FILE  to write the scores without each row as
  * float32,  !FEATURES:FILE  to write the scores as they are, or  %FEATURES:FILE  to write the shares without each class as float64.
+ * *FEATURES:N  makes a table the unlabelled images, whose row i has the checksum N + i, and  *  removes them;  >FEATURES:N  and
+ * <FEATURES:N  teach and take back images with such checksums, which then leave the unlabelled ones or return.
  * After each step that can say so, a line tells whether it was exact. */
-#include "l3a/l3a.h"
+#include "learn/model_change.h"
+#include "learn/teach.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +29,63 @@ static l3a_status teach(const char *path, int add) {
     if (status == L3A_OK) {
         printf("%d %zu %zu %.17g\n", report.exact, report.new_classes, report.parts, report.gamma);
     }
+    l3a_features_free(features);
+    return status;
+}
+
+/* Opens "FEATURES:N", and makes its checksums. */
+static l3a_status open_numbered(char *text, l3a_features **features, uint64_t **checksums) {
+    char *number = strchr(text, ':');
+    *number++ = 0;
+    const l3a_status status = l3a_features_open(context, text, features);
+    const size_t rows = l3a_features_rows(*features);
+    *checksums = calloc(rows + 1, sizeof **checksums);
+    for (size_t i = 0; *checksums && i < rows; i++) {
+        (*checksums)[i] = strtoull(number, NULL, 10) + i;
+    }
+    return *checksums ? status : L3A_ERROR_MEMORY;
+}
+
+static l3a_status set_unlabelled(char *text) {
+    l3a_features *features = NULL;
+    uint64_t *checksums = NULL;
+    l3a_unlabelled_info info = {.size = sizeof info};
+    l3a_status status = text[0] ? open_numbered(text, &features, &checksums) : L3A_OK;
+    const l3a_unlabelled_options options = {.size = sizeof options, .checksums = checksums};
+    if (status == L3A_OK) {
+        status = l3a_model_set_unlabelled(model, features, &options);
+    }
+    if (status == L3A_OK && l3a_model_unlabelled(model, &info) == L3A_OK) {
+        printf("%llu %llu %.17g\n", (unsigned long long)info.images, (unsigned long long)info.drawn_from, info.weight);
+    }
+    free(checksums);
+    l3a_features_free(features);
+    return status;
+}
+
+static l3a_status judge(char *text, bool back) {
+    l3a_features *features = NULL;
+    uint64_t *checksums = NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    struct change change = {0};
+    l3a_status status = open_numbered(text, &features, &checksums);
+    const size_t rows = l3a_features_rows(features);
+    float *values = malloc(rows * model_image(model) * sizeof *values + 1);
+    if (status == L3A_OK) {
+        status = values ? l3a_features_read(features, NULL, 0, rows, values) : L3A_ERROR_MEMORY;
+    }
+    if (status == L3A_OK) {
+        status = change_begin(model, &change);
+    }
+    if (status == L3A_OK) {
+        status = model_judge(model, checksums, values, rows, !back);
+        if (status == L3A_OK) {
+            status = model_teach_all(model, features, back ? -1 : 1, &report);
+        }
+        status = change_end(&change, status);
+    }
+    free(values);
+    free(checksums);
     l3a_features_free(features);
     return status;
 }
@@ -129,6 +189,9 @@ static l3a_status step(char *text) {
     case '?': return write_scores(text + 1, 1);
     case '%': return write_shares(text + 1);
     case '!': return write_scores(text + 1, 0);
+    case '*': return set_unlabelled(text + 1);
+    case '>': return judge(text + 1, false);
+    case '<': return judge(text + 1, true);
     default: return L3A_ERROR_ARGUMENT;
     }
 }

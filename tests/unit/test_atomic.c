@@ -167,6 +167,16 @@ static void note_sums(l3a_context *context, struct state *state, l3a_model *mode
             note_numbers(state, row, j + 1);
         }
     }
+    const struct unlabelled *unlabelled = &evidence->unlabelled;
+    say(state, "%llu of %llu unlabelled\n", (unsigned long long)unlabelled->images, (unsigned long long)unlabelled->drawn_from);
+    for (size_t i = 0; i < unlabelled->sample_count; i++) {
+        say(state, " %llu %d", (unsigned long long)unlabelled->sample[i].checksum, unlabelled->sample[i].judged);
+    }
+    for (size_t j = 0; unlabelled->total && j < d; j++) {
+        assert_ok(context, scatter_read(&unlabelled->sums, triangle_numbers(0, j), j + 1, row));
+        note_numbers(state, row, j + 1);
+        note_numbers(state, &unlabelled->total[j], 1);
+    }
     if (!evidence->part_count) {
         for (size_t j = 0; j < d; j++) {
             assert_ok(context, sums_read(&evidence->ridge.sums, KEPT, j, 1, row));
@@ -295,6 +305,35 @@ static l3a_status call_save(l3a_tagger *tagger) {
     return l3a_tagger_save(tagger);
 }
 
+/* The pictures from number `first` on, whose checksums are those of lessons. */
+static l3a_status set_unlabelled(l3a_tagger *tagger, size_t first) {
+    uint64_t checksums[PICTURES];
+    l3a_features *table = NULL;
+    l3a_status status = L3A_OK;
+    for (size_t i = first; i < PICTURES; i++) {
+        checksums[i - first] = i + 1;
+    }
+    const l3a_unlabelled_options options = {.size = sizeof options, .checksums = checksums};
+    TRY(l3a_features_wrap(tagger->context, features[first], NULL, PICTURES - first, 1, WIDTH, NULL, 0, &table));
+    TRY(l3a_tagger_set_unlabelled(tagger, NULL, table, &options));
+done:
+    l3a_features_free(table);
+    return status;
+}
+
+/* A model that has one sum for everything can have none. */
+static bool takes_unlabelled(l3a_tagger *tagger) {
+    return l3a_tagger_model(tagger) && keeps_phases(&tagger->model->options);
+}
+
+static l3a_status call_unlabelled(l3a_tagger *tagger) {
+    return takes_unlabelled(tagger) ? set_unlabelled(tagger, 1) : call_nothing(tagger);
+}
+
+static l3a_status call_no_unlabelled(l3a_tagger *tagger) {
+    return takes_unlabelled(tagger) ? l3a_tagger_set_unlabelled(tagger, NULL, NULL, NULL) : call_nothing(tagger);
+}
+
 static l3a_status call_undo_and_teach(l3a_tagger *tagger) {
     l3a_status status = L3A_OK;
     TRY(call_undo(tagger));
@@ -322,6 +361,8 @@ static const struct {
     {"rename", call_teach_new, call_rename},
     {"merge", call_teach_new, call_merge},
     {"widen", call_teach_new, call_widen},
+    {"set unlabelled images", call_teach_new, call_unlabelled},
+    {"remove unlabelled images", call_nothing, call_no_unlabelled},
     {"save", call_undo_and_teach, call_save},
     {"reload", call_nothing, l3a_tagger_reload},
 };
@@ -383,6 +424,9 @@ static void make_base(bool parts) {
         assert_ok(context, teach(tagger, i, tags[i], false, false));
     }
     assert_int_equal(tagger->model->evidence->part_count > 0, parts);
+    if (parts) {
+        assert_ok(context, set_unlabelled(tagger, 2));
+    }
     assert_ok(context, l3a_tagger_save(tagger));
     l3a_tagger_free(tagger);
     l3a_options_free(settings);

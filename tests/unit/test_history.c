@@ -1,5 +1,6 @@
 /* The history of a model: what it keeps, undo, corrections, merging, other widths, models that something else has changed, damaged
- * files, and a process that ends between any two operations on files. All of it without views, and again with views. */
+ * files, and a process that ends between any two operations on files. All of it without views, with views, and with unlabelled
+ * images. */
 #include "support.h"
 
 #include "base/file.h"
@@ -20,6 +21,7 @@
 enum { WIDTH = 6, ROWS = 7, DIM = 12, PROBES = 5, MOST = 8, LARGEST_IMAGE = 6 * WIDTH };
 
 static size_t views = 1;
+static bool unlabelled; /* new models have unlabelled images */
 
 static char *folder, *model_path, *history_path, *copy_path;
 
@@ -55,7 +57,31 @@ static l3a_features *wrap(l3a_context *context, const float *features, const int
     return table;
 }
 
-static l3a_model *new_model(l3a_context *context, size_t dim) {
+/* The unlabelled images: some of those that lessons 1 to 5 teach, and others. Those of lessons whose bit is set were judged. */
+static void give_unlabelled(l3a_context *context, l3a_model *model, unsigned lessons) {
+    enum { SEEDS = 6, EACH = 2, COUNT = SEEDS * EACH, NUMBERS = 15 * WIDTH };
+    float features[ROWS * NUMBERS], chosen[COUNT * NUMBERS];
+    int8_t labels[ROWS];
+    uint64_t checksums[COUNT];
+    size_t count = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        if (lessons >> (seed - 1) & 1) {
+            continue;
+        }
+        random_table(seed, ROWS, image(), 1, 1, features, labels);
+        for (size_t i = 1; i < 2 * EACH; i += 2) {
+            memcpy(chosen + count * image(), features + i * image(), image() * sizeof *chosen);
+            checksums[count++] = seed * 1000 + i;
+        }
+    }
+    const l3a_unlabelled_options options = {.size = sizeof options, .checksums = checksums};
+    l3a_features *table = wrap(context, chosen, NULL, count, NULL, 0);
+    assert_ok(context, l3a_model_set_unlabelled(model, table, &options));
+    l3a_features_free(table);
+}
+
+/* lessons: those that are to be taught without a history, a bit for each. */
+static l3a_model *new_model_for(l3a_context *context, size_t dim, unsigned lessons) {
     l3a_options options;
     l3a_model *model = NULL;
     options_default(&options);
@@ -68,8 +94,16 @@ static l3a_model *new_model(l3a_context *context, size_t dim) {
     options.model.weights = L3A_WEIGHTS_NONE;
     options.model.precision = L3A_PRECISION_DOUBLE;
     options.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    options.model.privacy_limit = 0;
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    if (unlabelled) {
+        give_unlabelled(context, model, lessons);
+    }
     return model;
+}
+
+static l3a_model *new_model(l3a_context *context, size_t dim) {
+    return new_model_for(context, dim, 0);
 }
 
 /* ROWS rows of numbers that depend on the seed, judged for all classes of the list. Row i shows the classes of bit i in `shows`. */
@@ -154,7 +188,7 @@ static l3a_history *three_lessons(l3a_context *context, l3a_model **model) {
 
 /* The model that has learned the first lessons, by itself. */
 static l3a_model *model_of(l3a_context *context, size_t lessons, size_t dim) {
-    l3a_model *model = new_model(context, dim);
+    l3a_model *model = new_model_for(context, dim, (1u << lessons) - 1);
     for (size_t i = 1; i <= lessons; i++) {
         struct entry *entry = lesson(context, i, three, i, 1);
         l3a_features *table = wrap(context, entry->features, entry->labels, ROWS, three, i);
@@ -403,7 +437,7 @@ static void a_correction_is_one_step(void **state) {
 /* A model taught with one class instead of two: shown if either was. */
 static l3a_model *merged_model(l3a_context *context) {
     static const char *const two[] = {"cat", "bus"};
-    l3a_model *model = new_model(context, DIM);
+    l3a_model *model = new_model_for(context, DIM, 7);
     for (size_t i = 1; i <= 3; i++) {
         struct entry *entry = lesson(context, i, three, i, 1);
         int8_t labels[ROWS * 2];
@@ -492,7 +526,11 @@ static void names_that_cannot_be_given(void **state) {
 
 static void another_width(void **state) {
     l3a_context *context = make_context(1);
-    l3a_model *model = NULL, *expected = model_of(context, 3, 20), *before = model_of(context, 2, 20);
+    const bool had = unlabelled;
+    l3a_model *model = NULL;
+    unlabelled = false; /* they are lost on the way */
+    l3a_model *expected = model_of(context, 3, 20), *before = model_of(context, 2, 20);
+    unlabelled = had;
     l3a_history *history = three_lessons(context, &model);
     (void)state;
     assert_ok(context, l3a_model_set_record(model, "backbone", "some network"));
@@ -1135,7 +1173,7 @@ static int note_lost(const l3a_event *event, void *user) {
 
 /* The model that has learned some of the three lessons: bit i for lesson i + 1. */
 static l3a_model *model_of_some(l3a_context *context, unsigned lessons) {
-    l3a_model *model = new_model(context, DIM);
+    l3a_model *model = new_model_for(context, DIM, lessons);
     for (size_t i = 1; i <= 3; i++) {
         struct entry *entry = lesson(context, i, three, i, 1);
         if (lessons >> (i - 1) & 1) {
@@ -1499,5 +1537,8 @@ int main(void) {
     };
     const int failed = cmocka_run_group_tests_name("without views", tests, NULL, NULL);
     views = 5;
-    return failed + cmocka_run_group_tests_name("with views", tests, NULL, NULL);
+    const int with_views = cmocka_run_group_tests_name("with views", tests, NULL, NULL);
+    views = 1;
+    unlabelled = true;
+    return failed + with_views + cmocka_run_group_tests_name("with unlabelled images", tests, NULL, NULL);
 }

@@ -41,6 +41,7 @@ static const struct {
                      {"views", "1"},
                      {"score-views", "0"},
                      {"pseudo-from", "mean"},
+                     {"beta", "auto"},
                      {"privacy-limit", "64"},
                      {"ratio", "1"},
                      {"kernel-width", "0.5"},
@@ -55,7 +56,7 @@ static const struct {
                      {"memory-per", "method"},
                      {"head-input", "features"},
                      {"head-theta", "0.8"}};
-enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 24 };
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 25 };
 
 static bool is_for_comparison(const char *name) {
     static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
@@ -94,6 +95,7 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.model.views, 1);
     assert_int_equal(options.model.score_views, 0);
     assert_int_equal(options.model.pseudo_from, L3A_PSEUDO_FROM_MEAN);
+    assert_true(options.model.beta == 0);
     assert_int_equal(options.model.privacy_limit, 64);
     assert_true(options.method.ratio == 1);
     assert_true(options.method.kernel_width == 0.5);
@@ -156,6 +158,8 @@ static void values_in_range_are_accepted_up_to_the_ends(void **state) {
                                           {"seed", "9007199254740992"},
                                           {"gamma", "5e-324"},
                                           {"gamma", "1.7976931348623157e308"},
+                                          {"beta", "auto"},
+                                          {"beta", "1e6"},
                                           {"eta", "5e-324"},
                                           {"eta", "0.9999999999999999"},
                                           {"tau", "1e-9"},
@@ -214,6 +218,9 @@ static void values_out_of_range_are_refused_and_change_nothing(void **state) {
                                          {"gamma", "0x10"},
                                          {"gamma", "1,5"},
                                          {"gamma", ""},
+                                         {"beta", "0"},
+                                         {"beta", "1e7"},
+                                         {"beta", "automatic"},
                                          {"eta", "0"},
                                          {"eta", "1"},
                                          {"tau", "0"},
@@ -371,6 +378,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"views", "13"},
                                             {"score-views", "15"},
                                             {"pseudo-from", "whole"},
+                                            {"beta", "2.5"},
                                             {"privacy-limit", "65"},
                                             {"ratio", "2"},
                                             {"kernel-width", "0.125"},
@@ -411,6 +419,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.model.views = 13;
     expected.model.score_views = 15;
     expected.model.pseudo_from = L3A_PSEUDO_FROM_WHOLE;
+    expected.model.beta = 2.5;
     expected.model.privacy_limit = 65;
     expected.method.ratio = 2;
     expected.method.kernel_width = 0.125;
