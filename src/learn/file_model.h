@@ -7,9 +7,9 @@
  *   counts          [K]         images of each class; I64
  *   label_weight    [K]         Σ ω over the images labelled with each class; F64
  *   class_weight    [K]         v of each class when its phase was learned, 0 if unknown; F64
- *   gram.unlabelled or root.unlabelled, as those of a part; unlabelled_sum [d], F64; unlabelled_pictures [n, 2], I64: the checksum
- * of each picture of the sample, and whether it was judged since; library_mean, library_rise [K], F64: if there are unlabelled
- * images (unlabelled.h)
+ *   gram.unlabelled or root.unlabelled, as those of a part, unlabelled_sum [d], F64, and unlabelled_pictures [n, 2], I64:
+ *                               the unlabelled images, if there are any (unlabelled.h); of each picture of the sample its checksum,
+ *                               and whether it was judged since
  *
  * where d is dim, plus the width of the features with skip features; and with metadata: format, version, width, classes (one per
  * line), phases (one per line: first last images skipped pseudo-labels eta recursive), parts (one per line: the number of phases

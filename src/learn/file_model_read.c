@@ -380,7 +380,7 @@ done:
     return status;
 }
 
-/* The unlabelled images; of a model that only scores, how many they are. */
+/* The unlabelled images; of a model that only scores, how many they are and the sum that thresholds need. */
 static l3a_status load_unlabelled(const safetensors *file, l3a_model *model) {
     struct unlabelled *unlabelled = &model->evidence->unlabelled;
     const char *text = safetensors_metadata(file, "unlabelled");
@@ -396,14 +396,14 @@ static l3a_status load_unlabelled(const safetensors *file, l3a_model *model) {
         unlabelled->images = 0;
         return fail_model(file, "the entry of the unlabelled images is not valid");
     }
+    TRY(safetensors_expect(file, "unlabelled_sum", 1, shape, &sum));
+    TRY(allocate(file->context, model_dim(model), sizeof *unlabelled->total, &unlabelled->total));
+    TRY(load_numbers(file, sum, TENSOR_F64, model_dim(model), unlabelled->total));
     if (!model->evidence->ridge.sums.held) {
         return L3A_OK;
     }
     TRY(find_scatter(file, "unlabelled", model_dim(model), &tensor));
-    TRY(safetensors_expect(file, "unlabelled_sum", 1, shape, &sum));
     TRY(load_sample(file, unlabelled));
-    TRY(allocate(file->context, model_dim(model), sizeof *unlabelled->total, &unlabelled->total));
-    TRY(load_numbers(file, sum, TENSOR_F64, model_dim(model), unlabelled->total));
     TRY(scatter_create(file->context, model_dim(model), options_real(&model->options), &unlabelled->sums));
     TRY(load_scatter(file, model, tensor, &unlabelled->sums));
 done:
@@ -508,8 +508,7 @@ static l3a_status load_sums(const safetensors *file, l3a_model *model) {
 
 /* Verifies all tensors, or those that scoring needs. */
 static l3a_status verify(const safetensors *file, bool sums) {
-    static const char *const names[] = {"cross",        "weights",      "counts",      "label_weight",
-                                        "class_weight", "library_mean", "library_rise"};
+    static const char *const names[] = {"cross", "weights", "counts", "label_weight", "class_weight", "unlabelled_sum"};
     l3a_status status = L3A_OK;
     if (sums) {
         return safetensors_verify(file);
@@ -542,8 +541,6 @@ static l3a_status load_classes(const safetensors *file, l3a_model *model) {
     }
     TRY(load_class_numbers(file, "label_weight", 2, -INFINITY, model, &model->label_weight));
     TRY(load_class_numbers(file, "class_weight", 3, model->options.weights == L3A_WEIGHTS_NONE, model, &model->class_weight));
-    TRY(load_class_numbers(file, "library_mean", MODEL_VERSION, 0, model, &model->library_mean));
-    TRY(load_class_numbers(file, "library_rise", MODEL_VERSION, 0, model, &model->library_rise));
     TRY(load_columns(file, "cross", model, &model->evidence->cross));
     TRY(load_columns(file, "weights", model, &model->coefficients));
     TRY(load_counts(file, model));

@@ -271,7 +271,7 @@ done:
 static l3a_status list_unlabelled(const l3a_model *model, struct part_source *source, int64_t **pictures, tensor_source *sources,
                                   size_t *count) {
     struct unlabelled *unlabelled = &model->evidence->unlabelled;
-    const size_t classes = model->classes.count, n = unlabelled->sample_count;
+    const size_t n = unlabelled->sample_count;
     l3a_status status = L3A_OK;
     if (!unlabelled->total) {
         return L3A_OK;
@@ -285,8 +285,6 @@ static l3a_status list_unlabelled(const l3a_model *model, struct part_source *so
     const tensor_source others[] = {
         {"unlabelled_sum", TENSOR_F64, 1, {model_dim(model)}, fill_from_memory, unlabelled->total},
         {"unlabelled_pictures", TENSOR_I64, 2, {n, 2}, fill_from_memory, *pictures},
-        {"library_mean", TENSOR_F64, 1, {classes}, fill_from_memory, model->library_mean},
-        {"library_rise", TENSOR_F64, 1, {classes}, fill_from_memory, model->library_rise},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         sources[(*count)++] = others[i];
@@ -314,7 +312,7 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     if (!leads(context) && !shares_sums(model)) { /* sums that are shared are read by all processes, and process 0 writes them */
         return L3A_OK;
     }
-    TRY(allocate_zeroed(context, part_count + 11, sizeof *sources, &sources));
+    TRY(allocate_zeroed(context, part_count + 9, sizeof *sources, &sources));
     TRY(allocate_zeroed(context, part_count + 1, sizeof *parts, &parts));
     TRY(list_sums(model, &whole, parts, sources, &count));
     TRY(list_unlabelled(model, &parts[part_count], &pictures, sources, &count));

@@ -128,8 +128,6 @@ void l3a_model_free(l3a_model *model) {
     release(context, model->counts);
     release(context, model->label_weight);
     release(context, model->class_weight);
-    release(context, model->library_mean);
-    release(context, model->library_rise);
     release(context, model->coefficients);
     release(context, model->phases);
     solution_free(&model->solution);

@@ -52,9 +52,8 @@ struct l3a_model {
     double *label_weight; /* Σ ω over the images labelled with each class; -infinity if an old file did not say */
     double *class_weight; /* v of each class when its phase was learned; 0 if unknown, or if it had no image */
     struct evidence *evidence;
-    double *coefficients;                /* W [d x classes] */
-    double *library_mean, *library_rise; /* m and T - m of each class (unlabelled.h) */
-    struct layer layer;                  /* created when it is first needed; that of shared_layer */
+    double *coefficients; /* W [d x classes] */
+    struct layer layer;   /* created when it is first needed; that of shared_layer */
     struct shared_layer *shared_layer;
     struct solution solution; /* of the coefficients; created when it is first needed */
     l3a_phase_info *phases;
@@ -94,8 +93,6 @@ static inline struct model_columns model_columns_of(const l3a_model *model) {
     return (struct model_columns){.counts = model->counts,
                                   .label_weight = model->label_weight,
                                   .class_weight = model->class_weight,
-                                  .library_mean = model->library_mean,
-                                  .library_rise = model->library_rise,
                                   .cross = model->evidence->cross,
                                   .coefficients = model->coefficients};
 }

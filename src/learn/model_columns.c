@@ -9,8 +9,6 @@ l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes
     TRY(allocate_zeroed(context, classes, sizeof *columns->counts, &columns->counts));
     TRY(allocate_zeroed(context, classes, sizeof *columns->label_weight, &columns->label_weight));
     TRY(allocate_zeroed(context, classes, sizeof *columns->class_weight, &columns->class_weight));
-    TRY(allocate_zeroed(context, classes, sizeof *columns->library_mean, &columns->library_mean));
-    TRY(allocate_zeroed(context, classes, sizeof *columns->library_rise, &columns->library_rise));
     TRY(allocate_zeroed(context, dim, classes * sizeof *columns->cross, &columns->cross));
     TRY(allocate_zeroed(context, dim, classes * sizeof *columns->coefficients, &columns->coefficients));
 done:
@@ -23,8 +21,6 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
     columns->counts[to] = model->counts[from];
     columns->label_weight[to] = model->label_weight[from];
     columns->class_weight[to] = model->class_weight[from];
-    columns->library_mean[to] = model->library_mean[from];
-    columns->library_rise[to] = model->library_rise[from];
     for (size_t i = 0; i < dim; i++) {
         columns->cross[i * classes + to] = model->evidence->cross[i * old + from];
         columns->coefficients[i * classes + to] = model->coefficients[i * old + from];
@@ -47,8 +43,6 @@ l3a_status model_columns_extend(const l3a_model *model, size_t classes, struct m
         memcpy(columns->counts, model->counts, old * sizeof *columns->counts);
         memcpy(columns->label_weight, model->label_weight, old * sizeof *columns->label_weight);
         memcpy(columns->class_weight, model->class_weight, old * sizeof *columns->class_weight);
-        memcpy(columns->library_mean, model->library_mean, old * sizeof *columns->library_mean);
-        memcpy(columns->library_rise, model->library_rise, old * sizeof *columns->library_rise);
         model_columns_widen(columns, classes, model);
     }
 done:
@@ -60,8 +54,6 @@ void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
     model->counts = columns->counts;
     model->label_weight = columns->label_weight;
     model->class_weight = columns->class_weight;
-    model->library_mean = columns->library_mean;
-    model->library_rise = columns->library_rise;
     model->evidence->cross = columns->cross;
     model->coefficients = columns->coefficients;
     *columns = before;
@@ -76,8 +68,6 @@ void model_columns_free(l3a_context *context, struct model_columns *columns) {
     release(context, columns->counts);
     release(context, columns->label_weight);
     release(context, columns->class_weight);
-    release(context, columns->library_mean);
-    release(context, columns->library_rise);
     release(context, columns->cross);
     release(context, columns->coefficients);
     *columns = (struct model_columns){0};

@@ -6,7 +6,7 @@
 
 struct model_columns {
     uint64_t *counts;
-    double *label_weight, *class_weight, *library_mean, *library_rise, *cross, *coefficients;
+    double *label_weight, *class_weight, *cross, *coefficients;
 };
 
 /* Fills them with zeros. */

@@ -65,7 +65,6 @@ void columns_thresholds(const l3a_model *model, const struct model_columns *colu
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta), lift = model_lift(model), share = lift / (1 + lift * (double)known),
                  taught = taught_share(columns, classes, images), level = views_level((size_t)model->options.views, views);
-    const double each = model->options.views > 1 ? 2 : 1; /* the weight of all rows of an image whose weight is 1 */
     double sum = 0;
     size_t fitted = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -86,7 +85,7 @@ void columns_thresholds(const l3a_model *model, const struct model_columns *colu
         const bool fits = thresholds[k] > 0 && columns->label_weight[k] > 0 && columns->counts[k];
         thresholds[k] = fits ? level * thresholds[k] / columns->label_weight[k] : fixed;
         if (fits && has_unlabelled(model) && model->options.thresholds == L3A_THRESHOLDS_TAUGHT) {
-            thresholds[k] = level * each * (columns->library_mean[k] + columns->library_rise[k]);
+            thresholds[k] = level * library_threshold(model, columns, k, images, known);
         }
         sum += fits ? thresholds[k] : 0;
         fitted += fits;

@@ -103,7 +103,6 @@ l3a_status model_solve(l3a_model *model, size_t classes, const struct model_colu
     } else {
         TRY(solve(model, classes, columns->cross, columns->coefficients));
     }
-    TRY(unlabelled_survey(model, classes, columns));
 done:
     return status;
 }

@@ -81,8 +81,6 @@ static l3a_status start(l3a_model *model, const char *const *classes, size_t cla
     TRY(allocate_zeroed(context, all, sizeof *phase->rows.shown, &phase->rows.shown));
     TRY(allocate_zeroed(context, all, sizeof *phase->next.class_weight, &phase->next.class_weight));
     TRY(allocate_zeroed(context, all, sizeof *phase->next.label_weight, &phase->next.label_weight));
-    TRY(allocate_zeroed(context, all, sizeof *phase->next.library_mean, &phase->next.library_mean));
-    TRY(allocate_zeroed(context, all, sizeof *phase->next.library_rise, &phase->next.library_rise));
     if (old) {
         memcpy(phase->next.counts, model->counts, old * sizeof *phase->next.counts);
     }

@@ -279,7 +279,6 @@ static l3a_status tag_absent(struct absences *absences, const struct absence *ab
     l3a_status status = L3A_OK;
     TRY(taught_read(rows, absence->images, 0, absence->count));
     make_columns(absences, absence, columns);
-    TRY(unlabelled_survey(model, classes, columns));
     columns_thresholds(model, columns, model_images(model) - (double)absence->count, classes - 1, rows->views, thresholds);
     matrix_multiply(threads, REAL_DOUBLE, false, false, n, classes, d, 1, rows->exact, d, columns->coefficients, classes, 0,
                     absences->scores, classes);

@@ -417,94 +417,33 @@ double unlabelled_weight(const l3a_model *model, size_t classes, const uint64_t 
     if (!unlabelled->images || !(images > 0)) {
         return 0;
     }
-    const double chosen = 8 / all * shown / (shown + 2 * all) * shown * shown / images;
+    const double chosen = 8 / all * shown * shown / (shown + 2 * all) * 100 / (100 + images - shown);
     const double weight = model->options.beta > 0 ? model->options.beta * images
                           : chosen > 0            ? pow(10, round(4 * log10(chosen)) / 4)
                                                   : 0;
     return weight / (double)unlabelled->images;
 }
 
-/* What a threshold is computed from. */
-struct survey {
-    double t;      /* the mean of ‖x‖² over the judged images */
-    double height; /* the factor that all classes share */
-};
-
-struct level {
-    double m, s;      /* of the library's scores */
-    double mu, n;     /* the mean score of the images of the class, and their number */
-    double square;    /* ‖w‖² */
-    double energy;    /* cᵀw, which is wᵀMw */
-    double elsewhere; /* the part of it that is not of judged images */
-};
-
-/* T - m */
-static double rise(const struct survey *survey, const struct level *level) {
-    const double n = level->n, e = fmin(fmax(1 - level->elsewhere / level->energy, 0.05), 1);
-    const double h = fmin(fmax(0.95 * pow(survey->t * level->square / n, 0.7) / pow(e, 0.4), 1e-3), 0.9);
-    const double above = fmax((level->mu - h) / (1 - h) - level->m, 0), square = above * above, spread = level->s * level->s;
-    const double rare = square > 0 ? square / (square + spread) : 0;
-    return survey->height * (n * rare + 8) / (n + 8) * (level->mu - level->m) * n / (n + 3);
-}
-
-/* Sums over the inputs for class k of the columns. row: its coefficients; product: these times A_U. */
-static struct level level_of(const l3a_model *model, size_t classes, const struct model_columns *columns, size_t k,
-                             const double *row, const double *product) {
-    const struct unlabelled *own = &model->evidence->unlabelled;
-    const double each = model->options.views > 1 ? 2 : 1; /* the weight of all rows of an image whose weight is 1 */
-    struct level level = {.n = (double)columns->counts[k]};
-    double sum = 0, square = 0;
+/* The mean of the scores of class k over the rows that b sums. */
+static double mean_score(const l3a_model *model, const struct model_columns *columns, size_t k, const double *b, size_t stride,
+                         double rows) {
+    const size_t classes = model->classes.count;
+    double sum = 0;
     for (size_t i = 0; i < model_dim(model); i++) {
-        sum += row[i] * own->total[i];
-        square += row[i] * product[i];
-        level.square += row[i] * row[i];
-        level.energy += row[i] * columns->cross[i * classes + k];
+        sum += columns->coefficients[i * classes + k] * b[i * stride];
     }
-    level.m = sum / (double)own->images;
-    level.s = sqrt(fmax(square / (double)own->images - level.m * level.m, 0));
-    level.mu = columns->label_weight[k] > 0 ? level.energy / (each * columns->label_weight[k]) : 0;
-    level.elsewhere = model->options.gamma * level.square + model->options.alpha * model->evidence->acting * square;
-    return level;
+    return sum / rows;
 }
 
-l3a_status unlabelled_survey(const l3a_model *model, size_t classes, const struct model_columns *columns) {
-    enum { TOGETHER = 64 };
-    const struct evidence *evidence = model->evidence;
-    const struct scatter *scatter = &evidence->unlabelled.sums;
-    l3a_context *context = model->context;
-    const size_t d = model_dim(model), most = classes < TOGETHER ? classes : TOGETHER;
-    double *rows = NULL, *products = NULL;
-    struct survey survey = {0};
-    l3a_status status = L3A_OK;
-    if (classes) {
-        memset(columns->library_mean, 0, classes * sizeof *columns->library_mean);
-        memset(columns->library_rise, 0, classes * sizeof *columns->library_rise);
-    }
-    if (!has_unlabelled(model) || !classes) {
-        return L3A_OK;
-    }
-    const double images = model_images(model), none = images - images_that_show(classes, columns->counts, images);
-    survey.height = (0.85 - 0.03 * log((double)classes)) * (1 - none / (10 * (images + 50)));
-    TRY(sums_trace(&evidence->ridge.sums, &survey.t));
-    survey.t = (survey.t - evidence->acting * evidence->unlabelled.trace) / images;
-    TRY(allocate(context, most, d * sizeof *rows, &rows));
-    TRY(allocate(context, most, d * sizeof *products, &products));
-    for (size_t first = 0, n; first < classes; first += n) {
-        n = classes - first < most ? classes - first : most;
-        for (size_t i = 0; i < n * d; i++) {
-            rows[i] = columns->coefficients[i % d * classes + first + i / d];
-        }
-        TRY(sums_multiply(&evidence->ridge.sums, 0, &scatter, 1, 1, rows, n, products));
-        for (size_t c = 0; c < n; c++) {
-            const struct level level = level_of(model, classes, columns, first + c, rows + c * d, products + c * d);
-            columns->library_mean[first + c] = level.m;
-            columns->library_rise[first + c] = level.n > 0 && level.energy > 0 ? rise(&survey, &level) : 0;
-        }
-    }
-done:
-    release(context, rows);
-    release(context, products);
-    return status;
+double library_threshold(const l3a_model *model, const struct model_columns *columns, size_t k, double images, size_t known) {
+    const struct unlabelled *own = &model->evidence->unlabelled;
+    const size_t classes = model->classes.count;
+    const double each = model->options.views > 1 ? 2 : 1; /* the weight of all rows of an image whose weight is 1 */
+    const double n = (double)columns->counts[k], none = images - images_that_show(classes, columns->counts, images);
+    const double height = fmax(1 - 0.07 * log((double)known), 0.3) * (1 - none / (10 * (images + 50)));
+    const double m = mean_score(model, columns, k, own->total, 1, (double)own->images);
+    const double mu = mean_score(model, columns, k, columns->cross + k, classes, each * columns->label_weight[k]);
+    return each * (m + height * fmax(1 - 1.5 * m / mu, 0) * (mu - m) * n / (n + 3));
 }
 
 /* ---- The public calls ---- */

@@ -5,7 +5,7 @@
  *
  * for N images that were judged and |U| that were not. C does not change. β is the setting `beta`. If it is `auto`,
  *
- *   β N = 8/K · P/(P + 2K) · P²/N, rounded to a quarter of a decade
+ *   β N = 8/K · P²/(P + 2K) · 100/(100 + N - P), rounded to a quarter of a decade
  *
  * for K classes, P = min(N, Σ n_k) being about the number of judged images that show a class. The more classes there are, the more
  * of the unlabelled images show one of them, so the less they may count; and images that were judged to show none of the classes
@@ -15,17 +15,13 @@
  * without it, and forgetting leaves it. An image of U that is judged leaves U, and returns if that is undone. So the model knows
  * the images of the sample by their checksums, and has none of their features.
  *
- * The scores of the library have a mean m and a deviation s that follow from sums, so a threshold can use them without the images.
- * It is between m and the mean score μ of the n images of the class:
+ * The mean score m of the library follows from sums, so a threshold can use it without the images. It is between m and the mean
+ * score μ of the n images of the class:
  *
- *   T_k = m + (0.85 - 0.03 ln K) v (μ - m) n/(n + 3) (1 - (N - P)/(10 (N + 50)))     m = w_k·b/|U|     b = Σ x
- *   v = (n z²/(z² + 1) + 8)/(n + 8)     z = max(l - m, 0)/s     s² = w_kᵀ A_U w_k/|U| - m²
- *   l = (μ - h)/(1 - h)     h = 0.95 (t ‖w_k‖²/n)^0.7 / e^0.4
+ *   T_k = m + (1 - 0.07 ln K) (1 - 1.5 m/μ) (μ - m) n/(n + 3) (1 - (N - P)/(10 (N + 50)))     m = w_k·b/|U|     b = Σ x
  *
- * v lowers the threshold of a class that is so frequent that its images score hardly above the mean of the library. It takes the
- * score l of an image that was not learned: h is about the mean of xᵀM⁻¹x, with t the mean of ‖x‖² over the judged images and e the
- * share of the judged images in w_kᵀ M_k w_k, the rest being that of γ and U. The constants were chosen on training images
- * (docs/teaching.md). */
+ * Images of a class that were not learned score lower, and more so if n is small. The nearer m is to μ, the more images of the
+ * library show the class, and the lower a threshold can be. The constants were chosen on training images (docs/teaching.md). */
 #ifndef L3A_UNLABELLED_H
 #define L3A_UNLABELLED_H
 
@@ -70,8 +66,9 @@ l3a_status model_set_unlabelled(l3a_model *model, const struct unlabelled_source
 l3a_status model_judge(l3a_model *model, const uint64_t *checksums, const float *features, size_t count, bool judged);
 /* What A_U is multiplied by in M with so many classes, of which `counts` images were learned: β N/|U|; 0 without U. */
 double unlabelled_weight(const l3a_model *model, size_t classes, const uint64_t *counts);
-/* Computes m and T - m of these columns, into themselves; 0 without U. The sums must be those that the coefficients came from. */
+/* T_k, as a mean over the rows of an image whose weights add up to more than 1 if there are views. There must be a U, and the mean
+ * score of the class must be positive. images, known: N and K of the model that the columns are those of. */
 struct model_columns;
-l3a_status unlabelled_survey(const l3a_model *model, size_t classes, const struct model_columns *columns);
+double library_threshold(const l3a_model *model, const struct model_columns *columns, size_t k, double images, size_t known);
 
 #endif

@@ -8,7 +8,7 @@
  * float32,  !FEATURES:FILE  to write the scores as they are, or  %FEATURES:FILE  to write the shares without each class as float64.
  * *FEATURES:N  makes a table the unlabelled images, whose row i has the checksum N + i, and  *  removes them;  >FEATURES:N  and
  * <FEATURES:N  teach and take back images with such checksums, which then leave the unlabelled ones or return.
- * After each step that can say so, a line tells whether it was exact. */
+ * $FILE  writes the thresholds as float64. After each step that can say so, a line tells whether it was exact. */
 #include "learn/model_change.h"
 #include "learn/teach.h"
 
@@ -174,6 +174,17 @@ static l3a_status write_shares(char *paths) {
     return status;
 }
 
+static l3a_status write_thresholds(const char *path) {
+    double *thresholds = calloc(l3a_model_class_count(model) + 1, sizeof *thresholds);
+    FILE *file = fopen(path, "wb");
+    if (thresholds && file) {
+        l3a_model_thresholds(model, thresholds);
+        fwrite(thresholds, sizeof *thresholds, l3a_model_class_count(model), file);
+    }
+    free(thresholds);
+    return file && fclose(file) == 0 ? L3A_OK : L3A_ERROR_IO;
+}
+
 static l3a_status step(char *text) {
     switch (text[0]) {
     case '+': return teach(text + 1, 1);
@@ -189,6 +200,7 @@ static l3a_status step(char *text) {
     case '?': return write_scores(text + 1, 1);
     case '%': return write_shares(text + 1);
     case '!': return write_scores(text + 1, 0);
+    case '$': return write_thresholds(text + 1);
     case '*': return set_unlabelled(text + 1);
     case '>': return judge(text + 1, false);
     case '<': return judge(text + 1, true);
