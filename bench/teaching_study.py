@@ -46,11 +46,12 @@ def old_thresholds(model):
     return (0.76 - 0.3 * none / (model.images + 50)) * model.mu * model.n / (model.n + 1)
 
 
-def library_thresholds(model, top=1, fall=0.07, few=3, frequent=1.5, ease=0.1):
+def library_thresholds(model, top=0.85, fall=0.06, few=3, frequent=0.3, ease=0.1):
     """Between the mean score of the library and that of the taught pictures."""
     none = model.images - min(model.images, model.n.sum())
-    height = (top - fall * np.log(model.classes)) * (1 - ease * none / (model.images + 50)) * np.maximum(1 - frequent * model.mean / model.mu, 0)
-    return model.mean + height * (model.mu - model.mean) * model.n / (model.n + few)
+    height = (top - fall * np.log(model.classes)) * (1 - ease * none / (model.images + 50))
+    rare = 1 / (1 + (np.maximum(model.mean, 0) / (frequent * model.mu)) ** 6)
+    return model.mean + height * rare * (model.mu - model.mean) * model.n / (model.n + few)
 
 
 def expected(model, thresholds):
@@ -60,7 +61,7 @@ def expected(model, thresholds):
     above = (tagged + 0.5) / (rows + 1)
     half = ((model.library > (model.library.mean(0) + thresholds) / 2).sum(0) + 0.5) / (rows + 1)
     found = (model.y & (model.left_out > thresholds * (1 - 1 / model.n))).sum(0)
-    precision = 100 / (1 + np.exp(1.6 + 1.45 * np.log(above) + 2.75 * np.log(half / above)))
+    precision = 100 / (1 + np.exp(1.7 + 1.5 * np.log(above) + 2.75 * np.log(half / above)))
     return np.where(tagged > 0, precision, np.nan), 100 * found / model.n
 
 
@@ -242,8 +243,8 @@ def beta_table(sets, draws, first=1000):
 def thresholds_table(sets, draws, first=1000):
     """F1 by the rule for thresholds, with β by rule."""
     rules = [("0.8's", old_thresholds), ("medians, 0.7", lambda m: specified_thresholds(m, 0.7)), ("medians, 0.85", specified_thresholds),
-             ("the same for every n", lambda m: library_thresholds(m, top=0.85, few=0)), ("for every K", lambda m: library_thresholds(m, top=0.9, fall=0)),
-             ("for rare and frequent", lambda m: library_thresholds(m, top=0.85, frequent=0)), ("rule", library_thresholds)]
+             ("the same for every n", lambda m: library_thresholds(m, top=0.7, few=0)), ("for every K", lambda m: library_thresholds(m, top=0.76, fall=0)),
+             ("for rare and frequent", lambda m: library_thresholds(m, frequent=np.inf)), ("rule", library_thresholds)]
     header("F1", ["best", *(name for name, _ in rules), "rule: P / R"])
     for name, (data, _) in sets.items():
         for count in PICTURES:

@@ -327,6 +327,9 @@ static l3a_status check_source(const l3a_model *model, const struct unlabelled_s
             "a model that adds everything to one sum does not know how many images it holds, so unlabelled ones cannot be weighed");
     FAIL_IF(model->options.alpha == 0, context, L3A_ERROR_MISMATCH, "create the model with alpha above 0",
             "a model with alpha 0 has nothing that all classes share, so it cannot have unlabelled images");
+    FAIL_IF(source->checksums && !learns_alone(context) && !divides_rows(context), context, L3A_ERROR_ARGUMENT,
+            "leave the checksums out, or let the processes divide one table",
+            "processes that give unlabelled images of their own cannot know the checksums of the others'");
     TRY(check_provenance(context, model->width, features->views, &model->record_keys, &model->record_values, features));
     TRY(model_check_memory(context, &model->options, model->width, model->classes.count, model->evidence->part_count + 2, model));
 done:
@@ -440,10 +443,11 @@ double library_threshold(const l3a_model *model, const struct model_columns *col
     const size_t classes = model->classes.count;
     const double each = model->options.views > 1 ? 2 : 1; /* the weight of all rows of an image whose weight is 1 */
     const double n = (double)columns->counts[k], none = images - images_that_show(classes, columns->counts, images);
-    const double height = fmax(1 - 0.07 * log((double)known), 0.3) * (1 - none / (10 * (images + 50)));
+    const double height = fmax(0.85 - 0.06 * log((double)known), 0.3) * (1 - none / (10 * (images + 50)));
     const double m = mean_score(model, columns, k, own->total, 1, (double)own->images);
     const double mu = mean_score(model, columns, k, columns->cross + k, classes, each * columns->label_weight[k]);
-    return each * (m + height * fmax(1 - 1.5 * m / mu, 0) * (mu - m) * n / (n + 3));
+    const double rare = 1 / (1 + pow(fmax(m, 0) / (0.3 * mu), 6));
+    return each * (m + height * rare * (mu - m) * n / (n + 3));
 }
 
 /* ---- The public calls ---- */

@@ -18,10 +18,12 @@
  * The mean score m of the library follows from sums, so a threshold can use it without the images. It is between m and the mean
  * score μ of the n images of the class:
  *
- *   T_k = m + (1 - 0.07 ln K) (1 - 1.5 m/μ) (μ - m) n/(n + 3) (1 - (N - P)/(10 (N + 50)))     m = w_k·b/|U|     b = Σ x
+ *   T_k = m + (0.85 - 0.06 ln K) (1 - (N - P)/(10 (N + 50))) v (μ - m) n/(n + 3)     m = w_k·b/|U|     b = Σ x over U
+ *   v = 1/(1 + (m/(0.3 μ))⁶)
  *
- * Images of a class that were not learned score lower, and more so if n is small. The nearer m is to μ, the more images of the
- * library show the class, and the lower a threshold can be. The constants were chosen on training images (docs/teaching.md). */
+ * Images of a class that were not learned score lower, and more so if n is small. v is near 1 for most classes. The nearer m is to
+ * μ, the more images of the library show the class, and the lower its threshold must be. The constants were chosen on training
+ * images (docs/teaching.md). */
 #ifndef L3A_UNLABELLED_H
 #define L3A_UNLABELLED_H
 

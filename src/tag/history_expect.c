@@ -190,7 +190,7 @@ done:
 /* In a library, whose scores of class k are known, with T the threshold and m their mean:
  *
  *   recall      as above
- *   precision   1 / (1 + exp(1.6 + 1.45 ln G + 2.75 ln(H/G)))     G and H: the shares of the pictures above T, and above (m + T)/2
+ *   precision   1 / (1 + exp(1.7 + 1.5 ln G + 2.75 ln(H/G)))     G and H: the shares of the pictures above T, and above (m + T)/2
  *
  * Where few pictures more reach half the height than the threshold, what is above it stands apart, and is mostly right; where
  * scores fall off gradually, the threshold cuts through what is common in the library. The constants were fitted on training images
@@ -240,7 +240,7 @@ static double precision_in(const float *scores, size_t count, double threshold, 
     *tagged = count_above(scores, count, threshold);
     const double above = ((double)*tagged + 0.5) / ((double)count + 1);
     const double half = ((double)count_above(scores, count, (mean + threshold) / 2) + 0.5) / ((double)count + 1);
-    return *tagged ? 100 / (1 + exp(1.6 + 1.45 * log(above) + 2.75 * log(half / above))) : NAN;
+    return *tagged ? 100 / (1 + exp(1.7 + 1.5 * log(above) + 2.75 * log(half / above))) : NAN;
 }
 
 /* Recall by the pictures in the history. */

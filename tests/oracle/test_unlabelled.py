@@ -60,9 +60,10 @@ def thresholds_of(x, y, u, w, settings):
     cross, weights = rows_of(x, y, skip)
     mu = (cross * w).sum(0) / (weights.sum() * np.maximum(n, 1))
     none = count - min(count, n.sum())
-    height = (1 - 0.07 * np.log(classes)) * (1 - 0.1 * none / (count + 50))
+    height = (0.85 - 0.06 * np.log(classes)) * (1 - 0.1 * none / (count + 50))
     level = 1 + 0.1 * np.log(views) if views > 1 else 1
-    return np.where(mu > 0, level * (m + height * np.maximum(1 - 1.5 * m / np.where(mu > 0, mu, 1), 0) * (mu - m) * n / (n + 3)), np.nan)
+    rare = 1 / (1 + (np.maximum(m, 0) / (0.3 * np.where(mu > 0, mu, 1))) ** 6)
+    return np.where(mu > 0, level * (m + height * rare * (mu - m) * n / (n + 3)), np.nan)
 
 
 def compare(path, x, y, u, settings, what):

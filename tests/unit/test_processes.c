@@ -15,12 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WIDTH = 8, DIM = 40, CLASSES = 6, STEP = 2, ROWS = 301, MOST = 5 };
+enum { WIDTH = 8, DIM = 40, CLASSES = 6, STEP = 2, ROWS = 301, MOST = 5, LIBRARY = 83 };
 
 static const char *const names[CLASSES] = {"ant", "bee", "cat", "dog", "eel", "fox"};
 
 static float features[ROWS * WIDTH];
 static int8_t labels[ROWS * CLASSES];
+static float library[LIBRARY * WIDTH];
 
 struct setting {
     const char *names[6], *values[6];
@@ -33,7 +34,15 @@ static const struct setting settings[] = {
     {{"gamma"}, {"auto"}},
     {{"alpha", "pseudo", "lift", "gamma", "thresholds"}, {"0.3", "off", "0.1", "auto", "per-class"}},
     {{"alpha", "pseudo", "keep-phases", "weights"}, {"0.3", "off", "2", "none"}},
+    {{"alpha", "pseudo", "lift", "thresholds", "beta"}, {"0.3", "off", "0.1", "taught", "2"}},
+    {{"alpha", "pseudo", "thresholds"}, {"0.3", "off", "taught"}},
 };
+
+static void fill_tables(void) {
+    int8_t unused[LIBRARY];
+    random_table(12, ROWS, WIDTH, CLASSES, 4, features, labels);
+    random_table(13, LIBRARY, WIDTH, 1, 2, library, unused);
+}
 
 struct process {
     struct meeting *meeting;
@@ -64,6 +73,30 @@ static size_t choose_rows(const struct process *process, size_t first, float *z,
         belonging++;
     }
     return taken;
+}
+
+/* Gives a model that keeps parts unlabelled images: those of this process, or all of them, if the processes divide them. */
+static l3a_status give_library(struct process *process, bool whole) {
+    float own[LIBRARY * WIDTH];
+    size_t count = 0;
+    l3a_features *table = NULL;
+    l3a_unlabelled_info info = {.size = sizeof info};
+    l3a_status status = L3A_OK;
+    if (!keeps_phases(&process->model->options)) {
+        return L3A_OK;
+    }
+    for (size_t i = 0; i < LIBRARY; i++) {
+        if (whole || i % process->count == process->number) {
+            memcpy(own + count++ * WIDTH, library + i * WIDTH, WIDTH * sizeof *own);
+        }
+    }
+    TRY(l3a_features_wrap(process->context, own, NULL, count, 1, WIDTH, NULL, 0, &table));
+    TRY(l3a_model_set_unlabelled(process->model, table, NULL));
+    TRY(l3a_model_unlabelled(process->model, &info));
+    status = info.images == LIBRARY && info.drawn_from == LIBRARY ? L3A_OK : L3A_ERROR_DATA;
+done:
+    l3a_features_free(table);
+    return status;
 }
 
 static l3a_status learn_phase(struct process *process, size_t first) {
@@ -102,6 +135,7 @@ static void *run_process(void *argument) {
     TRY(model_create(process->context, WIDTH, &options, &process->model));
     for (size_t first = 0; first < CLASSES; first += STEP) {
         TRY(learn_phase(process, first));
+        TRY(first ? L3A_OK : give_library(process, false)); /* before and after phases */
     }
 done:
     process->status = status;
@@ -176,7 +210,7 @@ static void check(size_t count, const struct setting *setting) {
 static void processes_end_with_the_model_of_one(void **state) {
     (void)state;
     static const size_t counts[] = {2, 3, 5};
-    random_table(12, ROWS, WIDTH, CLASSES, 4, features, labels);
+    fill_tables();
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
         for (size_t i = 0; i < 3; i++) {
             check(counts[i], &settings[s]);
@@ -190,6 +224,29 @@ static int refuse(void *values, size_t count, l3a_sum_type type, void *user) {
     (void)type;
     (void)user;
     return 1;
+}
+
+/* Which of a sample were judged is known to a process alone, so they must all have the same sample. */
+static void checksums_are_refused_to_processes_with_tables_of_their_own(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    struct model_options options;
+    l3a_model *model = NULL;
+    l3a_features *table = NULL;
+    const uint64_t checksums[LIBRARY] = {1};
+    const l3a_unlabelled_options given = {.size = sizeof given, .checksums = checksums};
+    model_options_default(&options);
+    options.dim = DIM;
+    options.alpha = 0.3;
+    options.pseudo = L3A_PSEUDO_OFF;
+    assert_ok(context, model_create(context, WIDTH, &options, &model));
+    assert_ok(context, l3a_features_wrap(context, library, NULL, LIBRARY, 1, WIDTH, NULL, 0, &table));
+    context->options.sum = refuse;
+    context->options.processes = 2;
+    assert_fails(context, l3a_model_set_unlabelled(model, table, &given), L3A_ERROR_ARGUMENT, "checksums");
+    l3a_features_free(table);
+    l3a_model_free(model);
+    l3a_context_free(context);
 }
 
 static void a_sum_that_fails_leaves_the_model_good(void **state) {
@@ -283,6 +340,7 @@ static void *learn_table(void *argument) {
     for (size_t first = 0; first < CLASSES; first += STEP) {
         TRY(l3a_model_learn(process->model, table, names + first, STEP));
     }
+    TRY(give_library(process, true));
     divided->metrics.size = sizeof divided->metrics;
     TRY(l3a_model_evaluate(process->model, table, NULL, &divided->metrics, divided->precisions));
     TRY(l3a_model_save(process->model, divided->path));
@@ -331,7 +389,7 @@ static void check_divided(size_t count, const struct setting *setting) {
 
 static void processes_divide_the_rows_of_a_table(void **state) {
     (void)state;
-    random_table(12, ROWS, WIDTH, CLASSES, 4, features, labels);
+    fill_tables();
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
         check_divided(2 + s % 4, &settings[s]);
     }
@@ -480,6 +538,7 @@ int main(void) {
         cmocka_unit_test(launchers_are_recognised),
         cmocka_unit_test(a_process_alone_is_a_cluster),
         cmocka_unit_test(processes_end_with_the_model_of_one),
+        cmocka_unit_test(checksums_are_refused_to_processes_with_tables_of_their_own),
         cmocka_unit_test(a_sum_that_fails_leaves_the_model_good),
         cmocka_unit_test(the_recursion_is_refused_to_processes_that_learn_together),
         cmocka_unit_test(a_process_has_a_number_below_that_of_all),
