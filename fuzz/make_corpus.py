@@ -155,6 +155,19 @@ def histories():
         keep("history", f"bad_{name}", whole[:start] + struct.pack("<Q", 1 << 40) + whole[start + 8:])
 
 
+def unlabelled_files():
+    """A model with unlabelled pictures, one of which was taught since. Its files are here already (histories)."""
+    l3a("teach", "library.l3a", "taught/00.png", "--tags", "disc", "--backbone", "eye", "--dim", "8", "--unlabelled", "taught")
+    l3a("teach", "library.l3a", "taught/30.png", "--tags", "stripes")
+    whole = read("library.l3a")
+    bare = without_sums(whole)
+    keep("model", "good_unlabelled", whole)
+    keep("model", "good_unlabelled_bare", bare)
+    keep("model", "bad_unlabelled", without_sums(bare, unlabelled="18446744073709551615 1 nan"))
+    keep("model", "bad_unlabelled_alpha", without_sums(bare, alpha="0"))
+    keep("model", "bad_unlabelled_version", without_sums(bare, version="7"))
+
+
 def run_folders():
     names = ["run.json", "metrics.csv", "per_class.csv", "timings.csv"]
     tables = ["--train", "train.npy", "--train-labels", "train_labels.npy", "--test", "test.npy", "--test-labels", "test_labels.npy", "--names", "names"]
@@ -242,6 +255,7 @@ with tempfile.TemporaryDirectory() as folder:
     model_files()
     packed_files()
     histories()
+    unlabelled_files()
     run_folders()
     text_lists()
     tar_files()

@@ -939,7 +939,8 @@ typedef struct l3a_pictures l3a_pictures;
  * does not make the call fail: l3a_pictures_skipped() lists it. Sends progress events. paths may be NULL if count is 0. Since 0.3.
  *
  * Since 0.11, "tar:FILE.tar" stands for the pictures in a tar file, in its order; several files are written as in "tar:" data sets.
- * An archive that is damaged is skipped as a whole. For l3a_reader_tag_pictures(): other calls do not read pictures in archives. */
+ * An archive that is damaged is skipped as a whole. For l3a_reader_tag_pictures() and, since 0.12, l3a_tagger_set_unlabelled():
+ * other calls do not read pictures in archives. */
 L3A_PUBLIC l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures);
 L3A_PUBLIC void l3a_pictures_free(l3a_pictures *pictures);
 L3A_PUBLIC size_t l3a_pictures_count(const l3a_pictures *pictures);

@@ -71,6 +71,9 @@ def feature_rows(values: Any, dims: Tuple[int, ...] = (2,)) -> Any:
         raise problem(f"Found array with 0 sample(s) (shape={found.shape}) while a minimum of 1 is required.")
     if not found.shape[-1]:
         raise problem(f"Found array with 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
+    if found.ndim == 3 and found.shape[1] < 3:
+        raise problem(f"features with views have a row for the whole picture and one for each of several crops, not {found.shape[1]} "
+                      f"(shape={found.shape})", "For the whole pictures alone, use array[:, 0]")
     return found
 
 

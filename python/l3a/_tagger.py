@@ -483,8 +483,8 @@ class Tagger:
         if _is_path(pictures) and self._holds_features(pictures):
             return None, self._context.make("l3a_features_free", "l3a_features_open", path_bytes(pictures))
         if _is_path(pictures) or _is_many(pictures):
-            paths = text_array([path_bytes(path) for path in ([pictures] if _is_path(pictures) else pictures)])
-            return self._context.make("l3a_pictures_free", "l3a_pictures_find", paths, len(paths)), None
+            paths = [path_bytes(path) for path in ([pictures] if _is_path(pictures) else pictures)]
+            return self._context.make("l3a_pictures_free", "l3a_pictures_find", text_array(paths), len(paths)), None
         rows = feature_rows(pictures, (2, 3))
         views = rows.shape[1] - 1 if rows.ndim == 3 else 1
         return None, self._context.make("l3a_features_free", "l3a_features_wrap", rows.ctypes.data, None, len(rows), views,

@@ -85,22 +85,28 @@ static void print_reach(const l3a_history *history) {
     }
 }
 
+static void print_unlabelled(const l3a_history *history) {
+    uint64_t drawn_from;
+    const uint64_t unlabelled = count_unlabelled(history, &drawn_from);
+    if (unlabelled) {
+        printf("%" PRIu64 " of %" PRIu64 " unlabelled %s %s.\n", unlabelled, drawn_from, plural(drawn_from, "picture", "pictures"),
+               plural(unlabelled, "acts", "act"));
+    }
+}
+
 static void print_table(const struct arguments *arguments, const l3a_history *history) {
     const size_t count = l3a_history_count(history);
     if (!count) {
         printf("%s: no history%s%s\n", arguments->positionals[0], l3a_history_gap(history)[0] ? ": " : "",
                l3a_history_gap(history));
+        print_unlabelled(history);
         return;
     }
     printf("%slesson  when              pictures  tags%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         print_entry(history, i, argument(arguments, "files") != NULL);
     }
-    uint64_t drawn_from;
-    const uint64_t unlabelled = count_unlabelled(history, &drawn_from);
-    if (unlabelled) {
-        printf("%" PRIu64 " of %" PRIu64 " unlabelled pictures act.\n", unlabelled, drawn_from);
-    }
+    print_unlabelled(history);
     print_reach(history);
 }
 

@@ -164,7 +164,7 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
         }
         printf("\n");
     }
-    fputs(fitted ? "  in brackets: the score above which a class is predicted\n" : "", stdout);
+    fputs(fitted && l3a_model_class_count(model) ? "  in brackets: the score above which a class is predicted\n" : "", stdout);
 }
 
 /* The unlabelled images, if there are any. */
@@ -180,8 +180,8 @@ static void print_unlabelled(struct printer *printer, const l3a_model *model) {
         put_number(printer, "weight", info.weight, 6);
         put_close(printer, '}');
     } else {
-        printf("  %" PRIu64 " of %" PRIu64 " unlabelled images act, each with a weight of %.3g\n", info.images, info.drawn_from,
-               info.weight);
+        printf("  %" PRIu64 " of %" PRIu64 " unlabelled %s %s, each with a weight of %.3g\n", info.images, info.drawn_from,
+               plural(info.drawn_from, "image", "images"), plural(info.images, "acts", "act"), info.weight);
     }
 }
 

@@ -256,8 +256,14 @@ static const struct manual manuals[] = {
      "read the file. It is never part of "
      "the model. With --no-undo nothing is kept of these pictures; lessons are undone in order, so neither this one nor those "
      "before it can be undone then.\n"
-     "At the end, precision and recall to expect are printed for each tag, if half of the pictures to be tagged show none of the "
-     "tags. They are estimated from the pictures in the history, each scored as if it had not been taught.",
+     "With --unlabelled, say which pictures are to be tagged: a folder, or a feature file of them. Nobody needs to judge them. A "
+     "sample of 4,000 shows what is common among them, so that a tag needs more than that; the model keeps sums over them, and no "
+     "picture. This helps most if only a few of your pictures show a tag. It needs to be given once, and again when the pictures "
+     "have changed much; it can be given alone. A picture that is taught no longer counts as unlabelled. --no-unlabelled takes "
+     "them away.\n"
+     "At the end, precision and recall to expect are printed for each tag: among the unlabelled pictures, if they were given with "
+     "this lesson; otherwise if half of the pictures to be tagged show none of the tags. They are estimated from the pictures in "
+     "the history, each scored as if it had not been taught.",
      "Make a model and teach it a first tag:\n"
      "  l3a teach pets.l3a photos/cats --tags cat --backbone vit_tiny.safetensors\n"
      "Teach two tags that a picture shows:\n"
@@ -267,7 +273,9 @@ static const struct manual manuals[] = {
      "Teach a folder of folders, each named after a tag:\n"
      "  l3a teach pets.l3a folders:photos/by-tag\n"
      "Correct a picture that had the wrong tags:\n"
-     "  l3a teach pets.l3a sofa2.jpg --tags dog,sofa --instead\n"},
+     "  l3a teach pets.l3a sofa2.jpg --tags dog,sofa --instead\n"
+     "Teach a tag for a library of photos, most of which do not show it:\n"
+     "  l3a teach pets.l3a umbrellas --tags umbrella --unlabelled ~/Pictures\n"},
     {"undo",
      "Takes the last lesson back: the model is as it was before, as far as rounding allows. Repeat the command to go back further. "
      "Neither the pictures nor the backbone are needed; what is needed is in MODEL.history. Undo stops at a lesson that was taught "

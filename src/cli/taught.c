@@ -167,22 +167,30 @@ static void print_left_out(const l3a_lesson *lesson) {
     }
 }
 
+static void print_nothing_new(const struct arguments *arguments) {
+    const char *path = arguments->positionals[0], *dim = argument(arguments, "dim");
+    const bool lesson = arguments->positional_count > 1 || argument(arguments, "list"); /* otherwise there was nothing to teach */
+    if (dim) {
+        printf("nothing new was taught; %s has dim %s\n", path, dim);
+    } else if (!argument(arguments, "unlabelled") && !argument(arguments, "no-unlabelled")) {
+        printf("nothing new was taught; %s is as it was\n", path);
+    } else if (lesson) {
+        printf("nothing new was taught\n");
+    }
+}
+
 static void print_learned(const struct arguments *arguments, const l3a_model *model, const l3a_teach_report *report,
                           const l3a_history *history) {
     const size_t tags = l3a_model_class_count(model);
-    const char *dim = argument(arguments, "dim");
     l3a_unlabelled_info unlabelled = {.size = sizeof unlabelled};
     if (argument(arguments, "no-unlabelled")) {
         printf("no unlabelled pictures act any more\n");
     } else if (l3a_model_unlabelled(model, &unlabelled) == L3A_OK && unlabelled.images) {
-        printf("%" PRIu64 " of %" PRIu64 " unlabelled pictures act\n", unlabelled.images, unlabelled.drawn_from);
-    }
-    if (!report->images && (argument(arguments, "unlabelled") || argument(arguments, "no-unlabelled")) &&
-        !l3a_history_count(history)) {
-        return;
+        printf("%" PRIu64 " of %" PRIu64 " unlabelled %s %s\n", unlabelled.images, unlabelled.drawn_from,
+               plural(unlabelled.drawn_from, "picture", "pictures"), plural(unlabelled.images, "acts", "act"));
     }
     if (!report->images) {
-        printf("nothing new was taught; %s %s%s\n", arguments->positionals[0], dim ? "has dim " : "is as it was", dim ? dim : "");
+        print_nothing_new(arguments);
         return;
     }
     printf("taught %" PRIu64 " %s", report->images, plural(report->images, "picture", "pictures"));
@@ -259,8 +267,42 @@ static void print_expectation(const l3a_model *model, const struct expectation *
     }
 }
 
-static void print_advice(const struct arguments *arguments, const l3a_model *model, const struct expectation *expectation) {
+/* What to do next if no library is at hand, or it does not tell. */
+static void print_general_advice(const l3a_model *model, const char *path, const struct expectation *expectation) {
     enum { ENOUGH = 10 };
+    l3a_unlabelled_info unlabelled = {.size = sizeof unlabelled};
+    const bool acting = l3a_model_unlabelled(model, &unlabelled) == L3A_OK && unlabelled.images;
+    if (expectation->one_sided && expectation->count && !acting) {
+        printf("Every picture so far shows %s, so the model cannot tell it from anything else yet. Teach pictures of something\n"
+               "else, some that do not show it (--not), or say where the pictures to be tagged are: l3a teach %s --unlabelled "
+               "FOLDER\n",
+               expectation->count == 1 ? l3a_model_class(model, 0) : "all tags", path);
+        return;
+    }
+    if (expectation->unknown) {
+        printf("'-': too few pictures to tell. At least two must show the tag%s.\n",
+               expectation->library ? "" : ", and one must be known not to show it");
+    }
+    if (!isnan(expectation->mean_precision[0])) {
+        printf("Expect this of other pictures if half of them show none of your tags: on average %.0f %% of the tags given will be "
+               "right\n"
+               "(precision), and %.0f %% of what is shown will be tagged (recall). If four out of five show none of your tags, "
+               "only\n"
+               "%.0f %% will be right.%s",
+               expectation->mean_precision[0], expectation->mean_recall, expectation->mean_precision[1],
+               acting ? "\n"
+                      : " It helps to say where the pictures to be tagged are (--unlabelled FOLDER), and to teach some that\n"
+                        "show none of your tags (--not).\n");
+    }
+    if (acting && !expectation->library) {
+        printf("To see what to expect in the library, name it again: l3a teach %s --unlabelled FOLDER\n", path);
+    }
+    if (!isnan(expectation->mean_precision[0]) && expectation->fewest < ENOUGH) {
+        printf("Some tags have fewer than %d pictures; a few more will help most.\n", ENOUGH);
+    }
+}
+
+static void print_advice(const struct arguments *arguments, const l3a_model *model, const struct expectation *expectation) {
     const char *path = arguments->positionals[0];
     printf("\n");
     for (size_t k = 0; k < expectation->count; k++) {
@@ -274,32 +316,11 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
             "Expect this in the library: on average %.0f %% of the tags given will be right (precision), and %.0f %% of what is\n"
             "shown will be tagged (recall). 'tagged' counts the pictures that get the tag now, among %zu of the library; "
             "'before',\n"
-            "those that got it before this lesson. To correct tags helps most: l3a tag %s FOLDER --sort uncertain\n",
+            "those that got it before this lesson. Correcting tags helps most: l3a tag %s FOLDER --sort uncertain\n",
             expectation->mean_precision[0], expectation->mean_recall, expectation->library, path);
         return;
     }
-    if (expectation->one_sided && expectation->count) {
-        printf("Every picture so far shows %s, so the model cannot tell it from anything else yet. Teach pictures of something\n"
-               "else, some that do not show it (--not), or say where the pictures to be tagged are: l3a teach %s --unlabelled "
-               "FOLDER\n",
-               expectation->count == 1 ? l3a_model_class(model, 0) : "all tags", path);
-        return;
-    }
-    if (expectation->unknown) {
-        printf("'-': too few pictures to tell. At least two must show the tag, and one must be known not to show it.\n");
-    }
-    if (isnan(expectation->mean_precision[0])) {
-        return;
-    }
-    printf(
-        "Expect this of other pictures if half of them show none of your tags: on average %.0f %% of the tags given will be right\n"
-        "(precision), and %.0f %% of what is shown will be tagged (recall). If four out of five show none of your tags, only\n"
-        "%.0f %% will be right. It helps to say where the pictures to be tagged are (--unlabelled FOLDER), and to teach some that\n"
-        "show none of your tags (--not).\n",
-        expectation->mean_precision[0], expectation->mean_recall, expectation->mean_precision[1]);
-    if (expectation->fewest < ENOUGH) {
-        printf("Some tags have fewer than %d pictures; a few more will help most.\n", ENOUGH);
-    }
+    print_general_advice(model, path, expectation);
 }
 
 /* ---- JSON ---- */
@@ -386,7 +407,7 @@ int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3
             print_made(arguments, model);
         }
     }
-    if (status == L3A_OK && strcmp(format, "json") != 0 && (report->images || made || expectation.library)) {
+    if (status == L3A_OK && strcmp(format, "json") != 0 && expectation.count && (report->images || made || expectation.library)) {
         print_expectation(model, &expectation, before);
         print_advice(arguments, model, &expectation);
     }

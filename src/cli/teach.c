@@ -130,6 +130,16 @@ static l3a_status add_list(const struct arguments *arguments, const char *path, 
     return status;
 }
 
+/* Lists on stderr what is no picture, or cannot be read. Returns how many. */
+static size_t print_skipped(const l3a_pictures *pictures) {
+    size_t count = 0;
+    for (; l3a_pictures_skipped(pictures, count); count++) {
+        fprintf(stderr, "%sskipped:%s %s: %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
+                l3a_pictures_skipped(pictures, count), l3a_pictures_reason(pictures, count));
+    }
+    return count;
+}
+
 /* Adds the pictures that are named, or found in folders that are named. *skipped counts files that are no pictures. */
 static l3a_status add_pictures(const struct arguments *arguments, const char *const *paths, size_t count,
                                const l3a_judgement *judgement, l3a_lesson *lesson, size_t *skipped) {
@@ -138,10 +148,8 @@ static l3a_status add_pictures(const struct arguments *arguments, const char *co
     for (size_t i = 0; status == L3A_OK && i < l3a_pictures_count(pictures); i++) {
         status = l3a_lesson_add(lesson, l3a_pictures_path(pictures, i), judgement);
     }
-    for (size_t i = 0; status == L3A_OK && l3a_pictures_skipped(pictures, i); i++) {
-        ++*skipped;
-        fprintf(stderr, "%sskipped:%s %s: %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
-                l3a_pictures_skipped(pictures, i), l3a_pictures_reason(pictures, i));
+    if (status == L3A_OK) {
+        *skipped += print_skipped(pictures);
     }
     l3a_pictures_free(pictures);
     return status;
@@ -297,10 +305,13 @@ static bool arguments_fit(const struct arguments *arguments) {
         complain(arguments, "--unlabelled and --no-unlabelled cannot be used together");
         return false;
     }
-    if (alone && tagged) {
-        complain(arguments, "there are no pictures to teach");
-        print_hint("name the pictures that show the tags, or leave --tags and --not out");
-        return false;
+    static const char *const of_pictures[] = {"tags", "not", "judged", "only", "instead", "no-undo", "strict"};
+    for (size_t i = 0; alone && i < sizeof of_pictures / sizeof of_pictures[0]; i++) {
+        if (argument(arguments, of_pictures[i])) {
+            complain(arguments, "there are no pictures to teach, and --%s is about these", of_pictures[i]);
+            print_hint("name the pictures, or leave --%s out", of_pictures[i]);
+            return false;
+        }
     }
     for (size_t i = 1; i < arguments->positional_count; i++) {
         all_tagged = all_tagged && has_tags(arguments->positionals[i]);
@@ -338,24 +349,30 @@ static bool holds_features(const struct arguments *arguments, const char *path) 
 }
 
 /* Sets the unlabelled pictures as the options say. */
-static l3a_status set_unlabelled(const struct arguments *arguments, l3a_tagger *tagger) {
+static int set_unlabelled(const struct arguments *arguments, l3a_tagger *tagger) {
     const char *path = argument(arguments, "unlabelled");
     l3a_features *features = NULL;
     l3a_pictures *pictures = NULL;
     l3a_status status = L3A_OK;
+    int code = EXIT_DONE;
     if (!changes_unlabelled(arguments)) {
-        return L3A_OK;
+        return EXIT_DONE;
     }
     if (path) {
         status = holds_features(arguments, path) ? l3a_features_open(arguments->context, path, &features)
                                                  : l3a_pictures_find(arguments->context, &path, 1, &pictures);
     }
-    if (status == L3A_OK) {
+    if (status == L3A_OK && pictures && !l3a_pictures_count(pictures)) {
+        print_skipped(pictures);
+        code = complain(arguments, "--unlabelled: there are no pictures in %s", path);
+        print_hint("name a folder with pictures that are to be tagged, or a file with their features");
+    }
+    if (status == L3A_OK && code == EXIT_DONE) {
         status = l3a_tagger_set_unlabelled(tagger, pictures, features, NULL);
     }
     l3a_pictures_free(pictures);
     l3a_features_free(features);
-    return status;
+    return code == EXIT_DONE ? explain_teaching(arguments, status) : code;
 }
 
 /* changed: there is something to save even if no picture is new. */
@@ -380,7 +397,7 @@ static l3a_status teach(const struct arguments *arguments, const struct lists *l
 
 /* Opens or makes the model under its lock, teaches it, saves it and says what happened. */
 static int teach_lesson(const struct arguments *arguments, const struct lists *lists, l3a_lesson *lesson, const char *format) {
-    l3a_teach_report report = {.size = sizeof report};
+    l3a_teach_report report = {.size = sizeof report, .exact = 1}; /* of no lesson */
     l3a_lock *lock = NULL;
     l3a_tagger *tagger = NULL;
     bool made = false;
@@ -389,8 +406,10 @@ static int teach_lesson(const struct arguments *arguments, const struct lists *l
     const bool changed = made || argument(arguments, "dim") || argument(arguments, "backbone") || changes_unlabelled(arguments);
     struct tagged_before before = {0};
     if (code == EXIT_DONE) {
-        status = set_unlabelled(arguments, tagger);
-        status = status == L3A_OK ? count_tagged(tagger, &before) : status;
+        code = set_unlabelled(arguments, tagger);
+    }
+    if (code == EXIT_DONE) {
+        status = count_tagged(tagger, &before);
         status = status == L3A_OK ? teach(arguments, lists, tagger, lesson, changed, &report) : status;
         code = explain_teaching(arguments, status);
     }

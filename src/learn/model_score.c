@@ -85,7 +85,7 @@ void columns_thresholds(const l3a_model *model, const struct model_columns *colu
         const bool fits = thresholds[k] > 0 && columns->label_weight[k] > 0 && columns->counts[k];
         thresholds[k] = fits ? level * thresholds[k] / columns->label_weight[k] : fixed;
         if (fits && has_unlabelled(model) && model->options.thresholds == L3A_THRESHOLDS_TAUGHT) {
-            thresholds[k] = level * library_threshold(model, columns, k, images, known);
+            thresholds[k] = level * library_threshold(model, columns, k, known);
         }
         sum += fits ? thresholds[k] : 0;
         fitted += fits;

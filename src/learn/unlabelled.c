@@ -438,14 +438,12 @@ static double mean_score(const l3a_model *model, const struct model_columns *col
     return sum / rows;
 }
 
-double library_threshold(const l3a_model *model, const struct model_columns *columns, size_t k, double images, size_t known) {
+double library_threshold(const l3a_model *model, const struct model_columns *columns, size_t k, size_t known) {
     const struct unlabelled *own = &model->evidence->unlabelled;
-    const size_t classes = model->classes.count;
     const double each = model->options.views > 1 ? 2 : 1; /* the weight of all rows of an image whose weight is 1 */
-    const double n = (double)columns->counts[k], none = images - images_that_show(classes, columns->counts, images);
-    const double height = fmax(0.85 - 0.06 * log((double)known), 0.3) * (1 - none / (10 * (images + 50)));
+    const double n = (double)columns->counts[k], height = fmax(0.85 - 0.06 * log((double)known), 0.3);
     const double m = mean_score(model, columns, k, own->total, 1, (double)own->images);
-    const double mu = mean_score(model, columns, k, columns->cross + k, classes, each * columns->label_weight[k]);
+    const double mu = mean_score(model, columns, k, columns->cross + k, model->classes.count, each * columns->label_weight[k]);
     const double rare = 1 / (1 + pow(fmax(m, 0) / (0.3 * mu), 6));
     return each * (m + height * rare * (mu - m) * n / (n + 3));
 }

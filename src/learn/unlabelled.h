@@ -18,8 +18,7 @@
  * The mean score m of the library follows from sums, so a threshold can use it without the images. It is between m and the mean
  * score μ of the n images of the class:
  *
- *   T_k = m + (0.85 - 0.06 ln K) (1 - (N - P)/(10 (N + 50))) v (μ - m) n/(n + 3)     m = w_k·b/|U|     b = Σ x over U
- *   v = 1/(1 + (m/(0.3 μ))⁶)
+ *   T_k = m + (0.85 - 0.06 ln K) v (μ - m) n/(n + 3)     v = 1/(1 + (m/(0.3 μ))⁶)     m = w_k·b/|U|     b = Σ x over U
  *
  * Images of a class that were not learned score lower, and more so if n is small. v is near 1 for most classes. The nearer m is to
  * μ, the more images of the library show the class, and the lower its threshold must be. The constants were chosen on training
@@ -69,8 +68,8 @@ l3a_status model_judge(l3a_model *model, const uint64_t *checksums, const float 
 /* What A_U is multiplied by in M with so many classes, of which `counts` images were learned: β N/|U|; 0 without U. */
 double unlabelled_weight(const l3a_model *model, size_t classes, const uint64_t *counts);
 /* T_k, as a mean over the rows of an image whose weights add up to more than 1 if there are views. There must be a U, and the mean
- * score of the class must be positive. images, known: N and K of the model that the columns are those of. */
+ * score of the class must be positive. known: K of the model that the columns are those of. */
 struct model_columns;
-double library_threshold(const l3a_model *model, const struct model_columns *columns, size_t k, double images, size_t known);
+double library_threshold(const l3a_model *model, const struct model_columns *columns, size_t k, size_t known);
 
 #endif

@@ -188,12 +188,12 @@ size_t cache_count_library(struct cache *cache) {
     return count;
 }
 
-size_t cache_copy_library(struct cache *cache, size_t most, float *features, uint64_t *checksums) {
-    size_t count = 0;
+size_t cache_copy_library(struct cache *cache, size_t most, size_t numbers, float *features, uint64_t *checksums) {
+    size_t count = 0, seen = 0;
     pthread_mutex_lock(&cache->lock);
-    for (const struct entry *entry = cache->last; entry && count < most; entry = entry->earlier) {
-        if (entry->path) {
-            memcpy(features + count * cache->width, entry->features, cache->width * sizeof *features);
+    for (const struct entry *entry = cache->first; entry && count < most; entry = entry->later) {
+        if (entry->path && count * cache->listed <= seen++ * most) {
+            memcpy(features + count * numbers, entry->features, numbers * sizeof *features);
             checksums[count++] = entry->checksum;
         }
     }

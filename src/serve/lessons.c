@@ -240,7 +240,9 @@ void teach_lesson(struct request *request) {
         }
     }
     if (status == L3A_OK && !request->answer.status) {
-        teacher_use_library(server);
+        status = teacher_use_library(server);
+    }
+    if (status == L3A_OK && !request->answer.status) {
         status = l3a_tagger_teach(server->model.tagger, lesson, &options, &report);
     }
     if (!request->answer.status && status != L3A_OK) {

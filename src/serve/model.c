@@ -190,6 +190,7 @@ static void replace(struct request *request) {
                "the model was not replaced: %s", strerror(errno));
         return;
     }
+    server->teacher.declined = 0;
     ledger_outdate(&server->ledger);
     if (l3a_tagger_reload(server->model.tagger) != L3A_OK || !teacher_publish(server)) {
         refuse(request, MHD_HTTP_INTERNAL_SERVER_ERROR, l3a_error_hint(server->context), "%s", l3a_error_text(server->context));

@@ -5,9 +5,11 @@
  * measures a copy of the model. The teacher makes the copy, since nobody else knows when model and history belong together: it
  * saves the model and opens both files again, with the examiner's context. While it does, the examiner waits, so only one thread at
  * a time uses that context. There is never more than one copy. Those who ask while an edition is measured wait for the next round,
- * and if there is no other edition by then, they get the answer that there is. */
+ * and if there is no other edition by then, they get the answer that there is. If the model has unlabelled pictures, the answer is
+ * about the library, and is also measured again when many more of its pictures were looked at. */
 #include "serve/server.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,14 +100,21 @@ static void write_scope(struct text *answer, const l3a_model *model, const struc
     }
 }
 
-/* What to expect in the library, where there is one. */
+/* What to expect in the library, where there is one. There, a class that every picture shows has a recall as well; that of others
+ * is the same, and is not measured twice. */
 static l3a_status foresee_library(const l3a_history *history, l3a_features *library, struct quality *quality) {
+    const size_t classes = l3a_model_class_count(l3a_history_model(history));
+    bool complete = true;
     if (!library) {
         return L3A_OK;
     }
-    quality->tagged = calloc(l3a_model_class_count(l3a_history_model(history)) + 1, sizeof *quality->tagged);
-    return quality->tagged ? l3a_history_foresee_in(history, library, quality->precision, quality->recall, quality->tagged)
-                           : L3A_ERROR_MEMORY;
+    for (size_t k = 0; k < classes; k++) {
+        complete = complete && !(quality->shown[k] > 1 && isnan(quality->recall[k]));
+    }
+    quality->tagged = calloc(classes + 1, sizeof *quality->tagged);
+    return quality->tagged
+               ? l3a_history_foresee_in(history, library, quality->precision, complete ? NULL : quality->recall, quality->tagged)
+               : L3A_ERROR_MEMORY;
 }
 
 /* Measures the copy, and describes it. */
@@ -143,6 +152,12 @@ static void keep_problem(struct examiner *examiner, l3a_status status, const l3a
     snprintf(examiner->hint, sizeof examiner->hint, "%s", l3a_error_hint(context));
 }
 
+/* What to expect in a library follows from scores that were made with one. */
+static bool has_unlabelled(const l3a_model *model) {
+    l3a_unlabelled_info info = {.size = sizeof info};
+    return model && l3a_model_unlabelled(model, &info) == L3A_OK && info.images;
+}
+
 void examiner_copy(struct server *server) {
     struct examiner *examiner = &server->examiner;
     const l3a_history *own = NULL;
@@ -157,8 +172,9 @@ void examiner_copy(struct server *server) {
     if (status == L3A_OK) {
         status = l3a_history_load(history);
     }
-    if (status == L3A_OK) {
-        status = library_table(server, context, &examiner->library);
+    examiner->looked_at = library_looked_at(server);
+    if (status == L3A_OK && has_unlabelled(l3a_history_model(history))) {
+        status = library_table(server, context, false, &examiner->library);
     }
     struct knowledge *knowledge = knowledge_keep(server);
     pthread_mutex_lock(&examiner->lock);
@@ -193,7 +209,9 @@ static int on_event(const l3a_event *event, void *user) {
 
 static bool is_current(struct server *server) {
     struct knowledge *knowledge = knowledge_keep(server);
-    const bool current = server->examiner.status == L3A_OK && server->examiner.edition == knowledge->edition;
+    const struct examiner *examiner = &server->examiner;
+    const bool current =
+        examiner->status == L3A_OK && examiner->edition == knowledge->edition && !library_has_grown(server, examiner->looked_at);
     knowledge_free(knowledge);
     return current;
 }

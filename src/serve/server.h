@@ -281,6 +281,7 @@ struct teacher {
     bool trouble_stays; /* until the model is loaded again */
     char *unsavable;    /* why the model is not saved, as a sentence; NULL: it is, or soon will be */
     size_t lessons;     /* in the history and not in the model's file */
+    size_t declined;    /* pictures of the library when they could not be the model's unlabelled ones; 0: they could */
 };
 
 bool teacher_start(struct server *server);
@@ -305,12 +306,11 @@ void teacher_set_unsavable(struct server *server, const char *reason);
 
 /* ---- The examiner ---- */
 
-/* The pictures of the library that were looked at, or the last of them. */
+/* Pictures of the library that were looked at. */
 struct library_rows {
     float *features;
     uint64_t *checksums;
-    size_t count;
-    l3a_features *table; /* of the features; NULL: too few to tell anything */
+    l3a_features *table; /* of the features; NULL: none */
 };
 
 struct examiner {
@@ -324,6 +324,7 @@ struct examiner {
     l3a_context *context; /* the teacher's while it makes a copy, otherwise the examiner's; as is what follows */
     l3a_history *history; /* the copy */
     struct library_rows library;
+    size_t looked_at;  /* pictures of the library, when the copy was made */
     uint64_t edition;  /* of the copy */
     l3a_status status; /* of the copy, then of the answer */
     char error[1024], hint[512];
@@ -356,17 +357,25 @@ struct cached {
 };
 size_t cache_library(struct cache *cache, struct cached **found);
 void cached_free(struct cached *found, size_t count);
-/* How many pictures of the library are in the cache; and copies features [most x width] and checksums of those used last. */
 size_t cache_count_library(struct cache *cache);
-size_t cache_copy_library(struct cache *cache, size_t most, float *features, uint64_t *checksums);
+/* Copies the first numbers of the features [most x numbers] and the checksums of all pictures of the library that are in the cache
+ * or, if these are too many, of some of them, spread evenly. Returns how many. */
+size_t cache_copy_library(struct cache *cache, size_t most, size_t numbers, float *features, uint64_t *checksums);
 void cache_measure(struct cache *cache, size_t *count, uint64_t *bytes);
 
 /* ---- Unlabelled pictures ---- */
 
-l3a_status library_table(struct server *server, l3a_context *context, struct library_rows *rows);
+/* How many pictures of the library were looked at; 0: too few to tell anything, or they are not to be used. */
+size_t library_looked_at(struct server *server);
+/* Whether these are a quarter more than there were. */
+bool library_has_grown(struct server *server, uint64_t since);
+/* For the teacher's thread: */
+/* They or some of them; whole: without their crops. No table: they are too few. */
+l3a_status library_table(struct server *server, l3a_context *context, bool whole, struct library_rows *rows);
 void library_rows_free(struct library_rows *rows);
-/* For the teacher's thread: makes them the model's unlabelled pictures, if that is due. */
-void teacher_use_library(struct server *server);
+/* Before a lesson: makes them the model's unlabelled pictures, if that is due. A failure is one of the lesson as well, if it would
+ * fail for the same reason; any other is noted. */
+l3a_status teacher_use_library(struct server *server);
 
 /* ---- Metrics ---- */
 

@@ -241,6 +241,7 @@ static void reload(struct server *server) {
         return;
     }
     server->teacher.unsaved = false;
+    server->teacher.declined = 0;
     teacher_set_unsavable(server, NULL);
     ledger_outdate(&server->ledger);
     if (teacher_publish(server)) {

@@ -43,10 +43,24 @@ static l3a_status look_at(l3a_tagger *tagger, const struct picture_source *sourc
         }
     }
     made->known = true;
-    FAIL_IF(!made->count, context, L3A_ERROR_DATA, "give JPEG or PNG pictures", "none of the %zu unlabelled pictures can be read",
-            count);
+    FAIL_IF(!made->count, context, L3A_ERROR_DATA, "give JPEG or PNG pictures", "none of the unlabelled pictures can be read");
 done:
     intake_close(&intake);
+    return status;
+}
+
+/* Warns of what was named and is no picture; an error if nothing else was. */
+static l3a_status check_found(l3a_context *context, const l3a_pictures *pictures) {
+    static const char hint[] = "give the pictures that are to be tagged, or a folder of them";
+    const bool found = l3a_pictures_count(pictures) > 0;
+    const char *skipped = l3a_pictures_skipped(pictures, 0);
+    l3a_status status = L3A_OK;
+    FAIL_IF(!found && skipped, context, L3A_ERROR_DATA, hint, "%s: %s", skipped, l3a_pictures_reason(pictures, 0));
+    FAIL_IF(!found, context, L3A_ERROR_DATA, hint, "there are no unlabelled pictures");
+    for (size_t i = 0; l3a_pictures_skipped(pictures, i); i++) {
+        report_warning(context, "left out: %s: %s", l3a_pictures_skipped(pictures, i), l3a_pictures_reason(pictures, i));
+    }
+done:
     return status;
 }
 
@@ -56,8 +70,7 @@ static l3a_status sample_pictures(l3a_tagger *tagger, const l3a_pictures *pictur
     struct picture_source *sources = NULL;
     size_t *chosen = NULL;
     l3a_status status = L3A_OK;
-    FAIL_IF(!all, context, L3A_ERROR_DATA, "give the pictures that are to be tagged, or a folder of them",
-            "there are no unlabelled pictures");
+    TRY(check_found(context, pictures));
     TRY(draw_sample(context, tagger->model->options.seed, all, count, &chosen));
     TRY(allocate(context, count, sizeof *sources, &sources));
     for (size_t i = 0; i < count; i++) {
@@ -80,7 +93,8 @@ static l3a_status sample_table(const l3a_tagger *tagger, l3a_features *features,
     size_t *chosen = NULL;
     l3a_status status = L3A_OK;
     FAIL_IF(!all, context, L3A_ERROR_DATA, NULL, "there are no unlabelled pictures");
-    TRY(check_provenance(context, tagger->model->width, l3a_features_views(features), &tagger->model->record_keys,
+    const size_t views = l3a_features_views(features); /* without crops, they do not say what a model that looks at crops tags */
+    TRY(check_provenance(context, tagger->model->width, views > 1 ? views : tagger->loading.views, &tagger->model->record_keys,
                          &tagger->model->record_values, features));
     TRY(draw_sample(context, tagger->model->options.seed, all, count, &chosen));
     TRY(make_room(context, count, numbers, made));

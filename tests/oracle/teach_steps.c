@@ -210,7 +210,8 @@ static l3a_status step(char *text) {
 
 int main(int count, char **arguments) {
     l3a_options *options = NULL;
-    l3a_status status = l3a_context_create(NULL, &context);
+    const l3a_context_options where = {.size = sizeof where, .device = getenv("L3A_TEST_DEVICE")};
+    l3a_status status = l3a_context_create(&where, &context);
     int i = 2;
     if (status == L3A_OK) {
         status = l3a_options_create(context, &options);

@@ -56,11 +56,10 @@ def thresholds_of(x, y, u, w, settings):
     """Those of docs/teaching.md; NaN for a class without a positive mean score."""
     skip, views = settings.get("skip-features") == "on", settings.get("views", 1)
     m = (expand(u[:, :1], DIM, skip)[:, 0] @ w).mean(0)
-    n, (count, classes) = (y == 1).sum(0), y.shape
+    n, classes = (y == 1).sum(0), y.shape[1]
     cross, weights = rows_of(x, y, skip)
     mu = (cross * w).sum(0) / (weights.sum() * np.maximum(n, 1))
-    none = count - min(count, n.sum())
-    height = (0.85 - 0.06 * np.log(classes)) * (1 - 0.1 * none / (count + 50))
+    height = 0.85 - 0.06 * np.log(classes)
     level = 1 + 0.1 * np.log(views) if views > 1 else 1
     rare = 1 / (1 + (np.maximum(m, 0) / (0.3 * np.where(mu > 0, mu, 1))) ** 6)
     return np.where(mu > 0, level * (m + height * rare * (mu - m) * n / (n + 3)), np.nan)

@@ -69,6 +69,9 @@ class Pages(unittest.TestCase):
             for i in range(4):
                 Image.fromarray(picture(channel) + numpy.uint8(i)).save(f"{folder}/photos/{name}/{i}.jpg")
         Image.fromarray(picture(2)).save(f"{folder}/new.jpg")
+        os.makedirs(f"{folder}/library")
+        for i in range(12):
+            Image.fromarray(picture(i % 3) + numpy.uint8(10 + i)).save(f"{folder}/library/{i}.jpg")
 
     def test_python(self):
         self.work_as_written("docs/python.md", 5)

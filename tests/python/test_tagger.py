@@ -342,9 +342,174 @@ class Teaching(Pictures):
         with self.taught() as tagger:
             pass
         self.assertEqual(repr(tagger), "<l3a.Tagger model.safetensors, closed>")
-        for call in (lambda: tagger.tag("x.jpg"), lambda: tagger.teach("x.jpg", "x"), tagger.save, tagger.history):
+        for call in (lambda: tagger.tag("x.jpg"), lambda: tagger.teach("x.jpg", "x"), tagger.save, tagger.history,
+                     lambda: tagger.set_unlabelled("x"), lambda: tagger.unlabelled):
             with self.assertRaisesRegex(l3a.Error, "closed"):
                 call()
+
+
+class Unlabelled(Pictures):
+    """Pictures of a library that nobody has judged."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir("library")
+        self.library = [f"library/{i}.jpg" for i in range(12)]
+        for i, path in enumerate(self.library):
+            Image.fromarray(draw(i % 3, 100 + i)).save(path)
+        self.asked = [paths[3] for paths in self.paths.values()]
+
+    def scores(self, tagger):
+        """{class: score} of each picture, and what is predicted."""
+        return [({tag.name: tag.score for tag in tags.all}, sorted(tags.names)) for tags in tagger.tag(self.asked)]
+
+    def assert_same(self, one, two):
+        for (first, named), (second, also_named) in zip(one, two):
+            self.assertEqual(named, also_named)
+            self.assertEqual(first.keys(), second.keys())
+            self.assertLess(max(abs(first[name] - second[name]) for name in first), 1e-4)
+
+    def features(self, paths=None):
+        """A feature file of pictures, as the command extracts them for a tagger."""
+        Path("library.csv").write_text("path,labels\n" + "".join(f"{path},any\n" for path in paths or self.library))
+        command("extract", "--backbone", BACKBONE, "--data", "list:library.csv", "--orient", "-o", "library.features", "--quiet")
+        return "library.features"
+
+    def test_every_form_of_a_library_gives_the_same_model(self):
+        path = self.features()
+        rows = numpy.frombuffer(support.tensors(path)[0]["features"], "f4").reshape(12, -1)
+        tagger, expected = self.taught(precision="double"), None
+        plain = self.scores(tagger)
+        forms = {"folder": "library", "Path": Path("library"), "list": self.library, "generator": (path for path in self.library),
+                 "feature file": path, "Path of features": Path(path), "array": rows, "float64": rows.astype("f8"),
+                 "other order": numpy.asfortranarray(rows), "views": numpy.stack([rows] + 5 * [0 * rows], axis=1)}
+        for name, form in forms.items():
+            with self.subTest(name):
+                tagger.set_unlabelled(None)
+                told = tagger.set_unlabelled(form)
+                self.assertEqual((told.images, told.drawn_from), (12, 12))
+                self.assertGreater(told.weight, 0)
+                self.assertEqual(told, tagger.unlabelled)
+                expected = expected or self.scores(tagger)
+                self.assert_same(self.scores(tagger), expected)
+        self.assertGreater(abs(expected[0][0]["red"] - plain[0][0]["red"]), 1e-3)
+
+    def test_the_command_does_the_same(self):
+        self.by_command()
+        command("teach", "theirs.safetensors", "--unlabelled", "library", "--threads", 1)
+        tagger = l3a.Tagger.create("model.safetensors", BACKBONE, threads=1)
+        for name in self.colours:
+            tagger.teach(self.paths[name][:3], name)
+        tagger.set_unlabelled("library")
+        theirs = l3a.Tagger.open("theirs.safetensors", threads=1)
+        self.assertEqual(theirs.unlabelled[:2], (12, 12))
+        for (ours, _), (others, _) in zip(self.scores(tagger), self.scores(theirs)):  # each has searched for a solution
+            self.assertLess(max(abs(ours[name] - others[name]) for name in ours), 1e-3)
+
+    def test_none_is_as_if_there_had_never_been_any(self):
+        tagger = self.taught(precision="double")
+        self.assertEqual(tagger.unlabelled, (0, 0, 0))
+        before = self.scores(tagger)
+        tagger.set_unlabelled("library")
+        self.assertEqual(tagger.set_unlabelled(None), (0, 0, 0))
+        self.assert_same(self.scores(tagger), before)
+        with self.assertRaisesRegex(l3a.Error, "no unlabelled pictures at hand"):
+            tagger.expect_in_library()
+
+    def test_a_sample(self):
+        tagger = self.taught()
+        self.assertEqual(tagger.set_unlabelled("library", most=5)[:2], (5, 12))
+        self.assertEqual(tagger.set_unlabelled(self.features(), most=5)[:2], (5, 12))
+        self.assertEqual(sum(one.tagged <= 5 for one in tagger.expect_in_library().values()), 3)
+        self.assertEqual(tagger.set_unlabelled(self.library[:2])[:2], (2, 2))
+
+    def test_a_picture_that_is_taught_leaves_and_returns(self):
+        tagger = self.taught(precision="double")
+        tagger.set_unlabelled("library")
+        before = self.scores(tagger)
+        tagger.teach(self.library[0], "red")
+        self.assertEqual(tagger.unlabelled[:2], (11, 12))
+        tagger.teach(Path(self.library[1]).read_bytes(), "green")  # the same picture, wherever it comes from
+        self.assertEqual(tagger.unlabelled[:2], (10, 12))
+        tagger.teach(self.asked[0], "red")
+        self.assertEqual(tagger.unlabelled[:2], (10, 12))
+        for left in (10, 11, 12):
+            tagger.undo()
+            self.assertEqual(tagger.unlabelled[:2], (left, 12))
+        self.assert_same(self.scores(tagger), before)
+        tagger.teach(self.library[0], "red")
+        self.assertEqual(tagger.set_unlabelled("library")[:2], (11, 12))
+
+    def test_they_are_saved(self):
+        tagger = self.taught()
+        tagger.save()
+        self.assertNotIn("not saved", repr(tagger))
+        told = tagger.set_unlabelled("library")
+        self.assertIn("not saved", repr(tagger))
+        expected = self.scores(tagger)
+        tagger.save()
+        tagger.close()
+        with l3a.Tagger.open("model.safetensors", threads=1) as again:
+            self.assertEqual(again.unlabelled, told)
+            self.assertEqual(self.scores(again), expected)
+            with self.assertRaisesRegex(l3a.Error, "no unlabelled pictures at hand"):  # the model has none of their features
+                again.expect_in_library()
+            again.set_unlabelled(None)
+            again.reload()
+            self.assertEqual(again.unlabelled, told)
+
+    def test_what_to_expect_in_the_library(self):
+        tagger = self.taught()
+        with self.assertRaisesRegex(l3a.Error, "no unlabelled pictures at hand"):
+            tagger.expect_in_library()
+        tagger.set_unlabelled("library")
+        expected = tagger.expect_in_library()
+        self.assertEqual(list(expected), ["red", "green", "blue"])
+        tagged = tagger.tag(self.library)
+        for name, channel in self.colours.items():
+            self.assertEqual(expected[name].tagged, sum(name in tags.names for tags in tagged))
+            self.assertEqual(tagged[channel].all[0].name, name)
+            self.assertTrue(0 <= expected[name].precision <= 100 and 0 <= expected[name].recall <= 100, expected)
+        tagger.teach(self.library[0], "new")
+        self.assertIsNone(tagger.expect_in_library()["new"].recall)  # one picture is too few to tell
+
+    def test_what_cannot_be_a_library(self):
+        tagger = self.taught()
+        tagger.set_unlabelled("library")
+        before, told = self.scores(tagger), tagger.unlabelled
+        os.mkdir("empty")
+        Path("text.txt").write_text("no picture")
+        Path("bad.jpg").write_bytes(Path(self.library[0]).read_bytes()[:200])
+        command("extract", "--backbone", BACKBONE, "--data", f"list:{Path(self.features()).with_suffix('.csv')}", "-o", "stored", "--quiet")
+        for form, text in (("empty", "there are no unlabelled pictures"), ([], "there are no unlabelled pictures"),
+                           ("nowhere", "nowhere: cannot open"), (["text.txt"], "text.txt: this is a text, not a picture"),
+                           ("stored", "oriented"), (numpy.zeros((4, 7), "f4"), "7"), (numpy.zeros((0, 512), "f4"), "0 sample")):
+            with self.subTest(str(form)[:20]):
+                with self.assertRaisesRegex(l3a.Error, text):
+                    tagger.set_unlabelled(form)
+        with self.assertWarnsRegex(l3a.L3AWarning, "left out: bad.jpg"), self.assertRaisesRegex(l3a.Error, "none of the unlabelled"):
+            tagger.set_unlabelled("bad.jpg")
+        with self.assertRaisesRegex(ValueError, "1D array"):
+            tagger.set_unlabelled(numpy.zeros(512, "f4"))
+        for rows in (1, 2):
+            with self.assertRaisesRegex(ValueError, f"several crops, not {rows} "):
+                tagger.set_unlabelled(numpy.zeros((4, rows, 512), "f4"))
+        self.assertEqual(tagger.unlabelled, told)
+        self.assertEqual(self.scores(tagger), before)
+        for name, count in (("bad.jpg", 13), ("text.txt", 12), ("nowhere", 12)):
+            with self.assertWarnsRegex(l3a.L3AWarning, f"left out: {name}: "):
+                self.assertEqual(tagger.set_unlabelled([*self.library, name])[:2], (12, count))
+
+    def test_packed_models_have_none(self):
+        tagger = self.taught()
+        tagger.set_unlabelled("library")
+        tagger.save()
+        command("pack", "model.safetensors", "-o", "packed.safetensors", "--with-backbone")
+        with l3a.Tagger.open("packed.safetensors", threads=1) as packed:
+            self.assertEqual([tags for _, tags in self.scores(packed)], [tags for _, tags in self.scores(tagger)])
+            self.assertEqual(packed.unlabelled, (0, 0, 0))
+            with self.assertRaises(l3a.Error):
+                packed.set_unlabelled("library")
 
 
 unittest.main()

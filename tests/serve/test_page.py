@@ -158,6 +158,40 @@ def check_quality(page, server):
     page.evaluate("location.hash = '#pictures'")
 
 
+# The answer of a server that has looked at enough of a library.
+LIBRARY = """window.wholeFetch = window.fetch;
+    window.fetch = async (url, options) => {
+        if (!String(url).endsWith('/v1/quality')) return wholeFetch(url, options);
+        const told = await (await wholeFetch(url, options)).json();
+        const classes = told.classes.map((one, i) => ({...one, tagged: 431 * i % 1234, precision: i ? one.precision : null}));
+        return new Response(JSON.stringify({...told, classes, background: null, library: {pictures: 1234, unlabelled: 1200}}));
+    }"""
+
+
+def check_library_quality(page, server, work):
+    """With a library, the numbers are about it."""
+    page.evaluate(LIBRARY)
+    for width, height, dark, phone in ((1280, 800, False, False), (1280, 800, True, False), (390, 844, False, True), (390, 844, True, True), (640, 400, False, False)):
+        page.look(width, height, dark, phone)
+        page.evaluate("location.hash = '#pictures'")
+        page.until("!document.querySelector('#pictures').hidden")
+        page.evaluate("location.hash = '#quality'")
+        page.until("document.querySelector('#quality-body').textContent.includes('In this library')")
+        where = f"{width}{' dark' if dark else ''}"
+        inspect(page, f"library quality {where}")
+        if phone:
+            page.evaluate("document.querySelector('#quality table').parentElement.scrollIntoView()")
+        page.picture(os.path.join(work, f"quality-library-{where.replace(' ', '-')}.png"))
+    text = page.evaluate("document.querySelector('#quality-body').textContent")
+    assert "from 1,234 pictures of this library" in text and "none of your tags" not in text, text
+    rows = page.evaluate("[...document.querySelectorAll('#quality tbody tr')].map(row => [...row.children].map(cell => cell.textContent))")
+    assert len(rows) == 19 and all(len(row) == 5 for row in rows), rows
+    names = [one["name"] for one in server.good("GET", "/v1/quality")["classes"]]
+    assert {row[0]: row[2] for row in rows} == {name: f"{431 * i % 1234:,}" for i, name in enumerate(names)}, rows
+    page.evaluate("window.fetch = window.wholeFetch; location.hash = '#pictures'")
+    page.look()
+
+
 def download(page, work, selector, name):
     path = Path(work) / name
     page.evaluate(f"document.querySelector({selector!r}).click()")
@@ -438,6 +472,7 @@ def main():
                 check_quality(page, server)
                 check_exports(page, server, work, saved)
                 check_views(page, pictures)
+                check_library_quality(page, server, pictures)
                 assert not page.foreign(server.address), page.foreign(server.address)
                 check_hostile(page, server)
                 check_other_site(page, server)

@@ -15,20 +15,30 @@ function share(value, judged) {
   return make('span', {class: 'share'}, make('b', {}, percent(value)), make('span', {class: 'meter', 'aria-hidden': 'true'}, bar));
 }
 
-function table(classes, show) {
-  const head = ['Tag', 'Pictures taught', 'Right when given', 'Found when shown'].map(text => make('th', {scope: 'col'}, text));
+function table(classes, library, show) {
+  const head = ['Tag', 'Pictures taught', ...(library ? ['Given here'] : []), 'Right when given', 'Found when shown'].map(text => make('th', {scope: 'col'}, text));
   const rows = classes.map(one => make('tr', {}, make('th', {scope: 'row'}, button(one.name, () => show(one.name), {class: 'link'})), make('td', {}, number(one.pictures)),
-    make('td', {}, share(one.precision, one.pictures)), make('td', {}, share(one.recall, one.pictures))));
+    ...(library ? [make('td', {}, number(one.tagged))] : []), make('td', {}, share(one.precision, one.pictures)), make('td', {}, share(one.recall, one.pictures))));
   return make('table', {}, make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...rows));
 }
 
 const mean = values => values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
 
-function summary(classes) {
+function summary(classes, library) {
   const certain = classes.filter(one => one.pictures >= FEW);
   const right = mean(certain.map(one => one.precision).filter(value => value !== null)), found = mean(certain.map(one => one.recall).filter(value => value !== null));
+  if (library && certain.length && certain.every(one => !one.tagged)) return 'No picture of this library gets one of your tags yet. Teach more pictures that show them.';
   if (right === null || found === null) return `It is too early to say. Teach at least ${FEW} pictures of each tag.`;
+  if (library) return `In this library, about ${percent(right)} of the tags it gives are right. It finds about ${percent(found)} of what the pictures here show.`;
   return `If half of your pictures show none of your tags, about ${percent(right)} of the tags it gives are right. It finds about ${percent(found)} of what your pictures show.`;
+}
+
+// What the numbers are, and what helps.
+function remark(library) {
+  const how = 'Every picture that you taught is checked as if it had not been. ';
+  if (!library) return `These numbers are estimates. ${how}The more of your pictures show none of your tags, the more tags are wrong: teach a few of those pictures as “none”.`;
+  return `These numbers are estimates, from ${number(library.pictures)} pictures of this library. ${how}The pictures that you did not teach help as well: they show what is common here. `
+    + 'To make it better, correct wrong tags.';
 }
 
 // What is wrong with a tag, in the words of the table.
@@ -42,14 +52,12 @@ function advice({tag, why}, classes) {
 
 const card = (title, ...content) => make('div', {class: 'card'}, title ? make('h3', {}, title) : null, ...content);
 
-// The check takes the server a moment, so it is asked once for each edition, and one question at a time.
-let checked = {edition: null, answer: null}, checking = null;
+// The check may take the server a moment, so there is one question at a time. If it answers about an older edition, it is asked once more.
+let checking = null;
 async function check() {
-  for (let tries = 0; checked.edition !== known.edition && tries < 2; tries++) {
-    checking ??= get('/v1/quality').then(answer => { checked = {edition: answer.edition, answer}; }).finally(() => { checking = null; });
-    await checking;
-  }
-  return checked.answer;
+  const ask = () => checking ??= get('/v1/quality').finally(() => { checking = null; });
+  const answer = await ask();
+  return answer.edition === known.edition ? answer : ask();
 }
 
 // show(tag): the pictures with this tag.
@@ -63,7 +71,7 @@ export async function quality(show) {
     body.replaceChildren(card('', make('p', {}, problem.message), make('p', {class: 'soft'}, problem.hint)));
     return;
   }
-  const {classes = [], confusions = [], next = []} = answer;
+  const {classes = [], confusions = [], next = [], library = null} = answer;
   if (!classes.length) {
     body.replaceChildren(card('', make('p', {}, 'Nothing has been taught yet. Select a few pictures, say what they show, and come back.')));
     return;
@@ -72,11 +80,10 @@ export async function quality(show) {
   const worst = ({tag}) => Math.min(...classes.filter(one => one.name === tag).flatMap(one => [one.recall ?? 1, one.precision ?? 1]), 1);
   const lines = (items, line) => make('ul', {class: 'next'}, ...items.slice(0, LISTED).map(line));
   body.replaceChildren(
-    card('', make('p', {}, summary(classes)), make('p', {class: 'soft'}, 'These numbers are estimates. Every picture that you taught is checked as if it had not been. '
-      + 'The more of your pictures show none of your tags, the more tags are wrong: teach a few of those pictures as “none”.')),
+    card('', make('p', {}, summary(classes, library)), make('p', {class: 'soft'}, remark(library))),
     ...(next.length ? [card('What to teach next', lines([...next].sort((a, b) => worst(a) - worst(b)), one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
       button('Show its pictures', () => show(one.tag)))))] : []),
-    card('Tag by tag', table(sorted, show)),
+    card('Tag by tag', library ? make('p', {class: 'soft'}, `“Given here” is how many of these ${number(library.pictures)} pictures get the tag.`) : null, table(sorted, library, show)),
     ...(confusions.length ? [card('Mixed up', lines([...confusions].sort((a, b) => b.pictures - a.pictures), one => make('li', {}, make('span', {},
       `${count(one.pictures, 'picture')} of `, make('b', {}, one.shown), ' would wrongly get the tag ', make('b', {}, one.tagged)), button(`Show ${one.tagged}`, () => show(one.tagged)))))] : []));
 }
