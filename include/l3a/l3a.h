@@ -381,8 +381,9 @@ L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, c
  * call fails, nothing has changed. Since 0.12. */
 L3A_PUBLIC l3a_status l3a_tagger_set_unlabelled(l3a_tagger *tagger, const struct l3a_pictures *pictures, l3a_features *features,
                                                 const struct l3a_unlabelled_options *options);
-/* The features of that sample, without labels, until the next call that changes it; NULL if there is none. A model that was opened
- * has the sums over its unlabelled images, but not their features. Since 0.12. */
+/* The features of that sample, without labels, until the next call that changes it; NULL if there is none, or if the tagger looks
+ * at crops and they are of whole pictures. A model that was opened has the sums over its unlabelled images, but not their features.
+ * Since 0.12. */
 L3A_PUBLIC l3a_features *l3a_tagger_library(l3a_tagger *tagger);
 /* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model, and for its
  * readers at once. Hold the model's lock. If one of them fails, model and readers are as before. Since 0.3. */

@@ -93,8 +93,7 @@ static l3a_status sample_table(const l3a_tagger *tagger, l3a_features *features,
     size_t *chosen = NULL;
     l3a_status status = L3A_OK;
     FAIL_IF(!all, context, L3A_ERROR_DATA, NULL, "there are no unlabelled pictures");
-    const size_t views = l3a_features_views(features); /* without crops, they do not say what a model that looks at crops tags */
-    TRY(check_provenance(context, tagger->model->width, views > 1 ? views : tagger->loading.views, &tagger->model->record_keys,
+    TRY(check_provenance(context, tagger->model->width, l3a_features_views(features), &tagger->model->record_keys,
                          &tagger->model->record_values, features));
     TRY(draw_sample(context, tagger->model->options.seed, all, count, &chosen));
     TRY(make_room(context, count, numbers, made));
@@ -163,5 +162,7 @@ done:
 }
 
 l3a_features *l3a_tagger_library(l3a_tagger *tagger) {
-    return tagger ? tagger->library.table : NULL;
+    /* Without crops, they do not say what a tagger that looks at crops tags. */
+    const bool tells = tagger && (tagger->library.views > 1 || tagger->loading.views <= 1);
+    return tells ? tagger->library.table : NULL;
 }
