@@ -25,6 +25,9 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
 
 # Where NULL means something: the comment in the header says what.
 MAY_BE_NULL = {
+    ("l3a_tagger_set_unlabelled", "pictures"), ("l3a_tagger_set_unlabelled", "features"), ("l3a_tagger_set_unlabelled", "options"),
+    ("l3a_model_set_unlabelled", "features"), ("l3a_model_set_unlabelled", "options"),
+    ("l3a_history_foresee_in", "precision"), ("l3a_history_foresee_in", "recall"),
     ("l3a_context_create", "options"), ("l3a_option_needs", "options"), ("l3a_model_create", "options"),
     ("l3a_model_plan", "options"), ("l3a_features_open_npy", "labels_path"), ("l3a_features_open_npy", "names_path"),
     ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate", "options"),
