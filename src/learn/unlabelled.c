@@ -346,8 +346,9 @@ l3a_status model_set_unlabelled(l3a_model *model, const struct unlabelled_source
         TRY(check_source(model, source));
     }
     TRY(change_begin(model, &change));
+    evidence_changed(model->evidence);
+    model->evidence->ridge.sums.factored = false; /* with those from before, P is too far from M */
     if (source->features) {
-        evidence_changed(model->evidence); /* the factor is gone */
         TRY(make(model, source, &made));
         TRY(model_keep_provenance(model, source->features));
     }

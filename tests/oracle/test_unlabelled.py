@@ -101,8 +101,10 @@ def any_order(folder):
             middle = folder / "middle.model"
             steps(settings, *lessons[:2], f"={middle}", f"@{middle}", *lessons[2:], f"={folder / 'm'}")
             compare(folder / "m", x, y, u, settings, f"{name}: {trial} lessons before")
-            steps(settings, f"@{folder / 'm'}", "*", f"={folder / 'm'}")
+            steps(settings, *lessons, "*", f"={folder / 'm'}")
             compare(folder / "m", x, y, u[:0], settings, f"{name}: removed")
+            steps(settings, f"@{middle}", "*", *(step for step in lessons[2:] if step != given), f"={folder / 'm'}")
+            compare(folder / "m", x, y, u[:0], settings, f"{name}: removed after loading")
 
 
 def judged(folder):

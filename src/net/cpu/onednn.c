@@ -44,8 +44,7 @@ struct operation {
 static l3a_status refused(const struct state *state, dnnl_status_t result, const char *call) {
     return result == dnnl_out_of_memory
                ? fail(state->context, L3A_ERROR_MEMORY, "free some memory, or use a smaller network", "oneDNN ran out of memory")
-               : fail(state->context, L3A_ERROR_STATE,
-                      "allow code that is made at run time (systemd: MemoryDenyWriteExecute=no), or build with -DL3A_ONEDNN=OFF",
+               : fail(state->context, L3A_ERROR_STATE, "allow code that is made at run time (systemd: MemoryDenyWriteExecute=no), or build with -DL3A_ONEDNN=OFF",
                       "oneDNN failed (status %d): %s", (int)result, call);
 }
 
