@@ -112,6 +112,24 @@ static int posix_lock(int file, const char *path) {
     return 0;
 }
 
+/* Locks of the open file, not of the process, which would lose them as soon as it closed any descriptor of the same file. For others,
+ * they are the same: a program with locks of its process (F_SETLK) and this one lock each other out. */
+static int posix_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
+    struct flock range = {.l_type = kind == BYTES_UNLOCK ? F_UNLCK : kind == BYTES_READ ? F_RDLCK : F_WRLCK,
+                          .l_whence = SEEK_SET,
+                          .l_start = offset,
+                          .l_len = count};
+    if (fcntl(file, kind == BYTES_TEST ? F_OFD_GETLK : F_OFD_SETLK, &range)) {
+        errno = errno == EACCES ? EAGAIN : errno; /* POSIX has both */
+        return -1;
+    }
+    if (kind == BYTES_TEST && range.l_type != F_UNLCK) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return 0;
+}
+
 static int posix_describe(const char *path, file_description *description) {
     struct stat about;
     if (stat(path, &about)) {
@@ -170,6 +188,7 @@ const file_operations posix_files = {.open = posix_open,
                                      .size = posix_size,
                                      .open_lock = posix_open_lock,
                                      .lock = posix_lock,
+                                     .lock_bytes = posix_lock_bytes,
                                      .truncate = ftruncate,
                                      .sync = fsync,
                                      .reserve = posix_reserve,

@@ -22,6 +22,14 @@ typedef struct file_description {
 /* Whether both are of the same file with the same content. The number of a file that was removed is used again. */
 bool is_same_content(const file_description *left, const file_description *right);
 
+/* What lock_bytes does with a range of bytes. */
+enum byte_lock {
+    BYTES_UNLOCK,
+    BYTES_READ,  /* locks out those who write */
+    BYTES_WRITE, /* locks out everybody else */
+    BYTES_TEST   /* fails as BYTES_WRITE would, and locks nothing */
+};
+
 typedef struct file_operations {
     int (*open)(const char *path, int flags, mode_t mode); /* never waits, not even for the other end of a pipe */
     ssize_t (*read)(int file, void *bytes, size_t count, off_t offset);
@@ -32,6 +40,9 @@ typedef struct file_operations {
     /* EWOULDBLOCK: another process holds the lock. EDEADLK: this process does. ESTALE: since the file was opened, the path has come
      * to name another file, or none. */
     int (*lock)(int file, const char *path);
+    /* Locks a range of bytes, or changes the lock that this open file has on it, and never waits. count 0: up to the end, wherever
+     * that will be. EAGAIN: another open file, of this process or another one, has a lock in the way. Closing the file unlocks. */
+    int (*lock_bytes)(int file, enum byte_lock kind, off_t offset, off_t count);
     int (*truncate)(int file, off_t bytes);
     int (*sync)(int file);
     /* Sets the space for a file of that many bytes aside. */

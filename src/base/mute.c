@@ -34,6 +34,11 @@ static int mute_lock(int file, const char *path) {
     return 0;
 }
 
+/* Without its lock, a reader could see half a change. Nothing is written under a lock for writing. */
+static int mute_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
+    return kind == BYTES_WRITE ? 0 : posix_files.lock_bytes(file, kind, offset, count);
+}
+
 static int mute_length(int file, off_t bytes) {
     (void)file;
     (void)bytes;
@@ -126,6 +131,7 @@ const file_operations mute_files = {.open = mute_open,
                                     .size = mute_size,
                                     .open_lock = mute_open_lock,
                                     .lock = mute_lock,
+                                    .lock_bytes = mute_lock_bytes,
                                     .truncate = mute_length,
                                     .sync = mute_sync,
                                     .reserve = mute_length,

@@ -22,9 +22,11 @@
 #define AVIF_REFUSAL "this build cannot read AVIF pictures"
 #endif
 #define OTHER_PICTURE(what)                                                                                                        \
-    { NULL, "this is " what ", which l3a does not read", CONVERT }
-#define OTHER_FILE(what, hint)                                                                                                     \
-    { NULL, "this is " what ", not a picture", hint }
+    { .refusal = "this is " what ", which l3a does not read", .hint = CONVERT, .other = what "; " CONVERT }
+#define RAW_PICTURE(what)                                                                                                          \
+    { .refusal = "this is a camera's RAW picture, which l3a does not read", .hint = CONVERT, .other = RAW_FILE(what) }
+#define OTHER_FILE(what, advice)                                                                                                   \
+    { .refusal = "this is " what ", not a picture", .hint = advice }
 
 enum kind {
     JPEG,
@@ -35,7 +37,14 @@ enum kind {
     GIF,
     BMP,
     TIFF,
-    RAW,
+    CANON_CR2,
+    CANON_CR3,
+    CANON_CRW,
+    FUJIFILM,
+    OLYMPUS,
+    PANASONIC,
+    SIGMA,
+    MINOLTA,
     PSD,
     JPEG_XL,
     JPEG_2000,
@@ -43,6 +52,7 @@ enum kind {
     SVG,
     PDF,
     VIDEO,
+    SOUND,
     WEB_PAGE,
     XML,
     ARCHIVE,
@@ -55,31 +65,44 @@ enum kind {
 };
 
 static const struct picture_kind kinds[] = {
-    [JPEG] = {"jpeg", NULL, NULL},
-    [PNG] = {"png", NULL, NULL},
-    [WEBP] = {"webp", WEBP_REFUSAL, "convert it to JPEG or PNG, or build l3a with libwebp"},
-    [HEIC] = {"heic", HEIC_REFUSAL, CONVERT ", or build l3a with libheif"},
-    [AVIF] = {"avif", AVIF_REFUSAL, CONVERT ", or build l3a with libheif"},
+    [JPEG] = {.format = "jpeg"},
+    [PNG] = {.format = "png"},
+    [WEBP] = {.format = "webp", .refusal = WEBP_REFUSAL, .hint = "convert it to JPEG or PNG, or build l3a with libwebp"},
+    [HEIC] = {.format = "heic", .refusal = HEIC_REFUSAL, .hint = CONVERT ", or build l3a with libheif"},
+    [AVIF] = {.format = "avif", .refusal = AVIF_REFUSAL, .hint = CONVERT ", or build l3a with libheif"},
     [GIF] = OTHER_PICTURE("a GIF picture"),
     [BMP] = OTHER_PICTURE("a BMP picture"),
-    [TIFF] = OTHER_PICTURE("a TIFF picture or a camera's RAW picture"),
-    [RAW] = OTHER_PICTURE("a camera's RAW picture"),
+    [TIFF] = {.refusal = "this is a TIFF picture or a camera's RAW picture, which l3a does not read",
+              .hint = CONVERT,
+              .other = "a TIFF picture; " CONVERT,
+              .unclear = true},
+    [CANON_CR2] = RAW_PICTURE("Canon CR2"),
+    [CANON_CR3] = RAW_PICTURE("Canon CR3"),
+    [CANON_CRW] = RAW_PICTURE("Canon CRW"),
+    [FUJIFILM] = RAW_PICTURE("Fujifilm RAF"),
+    [OLYMPUS] = RAW_PICTURE("Olympus ORF"),
+    [PANASONIC] = RAW_PICTURE("Panasonic RW2"),
+    [SIGMA] = RAW_PICTURE("Sigma X3F"),
+    [MINOLTA] = RAW_PICTURE("Minolta MRW"),
     [PSD] = OTHER_PICTURE("a Photoshop picture"),
     [JPEG_XL] = OTHER_PICTURE("a JPEG XL picture"),
     [JPEG_2000] = OTHER_PICTURE("a JPEG 2000 picture"),
     [ICON] = OTHER_PICTURE("an icon"),
     [SVG] = OTHER_PICTURE("an SVG drawing"),
     [PDF] = OTHER_FILE("a PDF document", "save its pages as JPEG or PNG"),
-    [VIDEO] = OTHER_FILE("a video", "save a frame of it as JPEG or PNG"),
+    [VIDEO] = {.refusal = "this is a video, not a picture", .hint = "save a frame of it as JPEG or PNG", .other = VIDEO_FILE},
+    [SOUND] = OTHER_FILE("a sound recording", "leave it out"),
     [WEB_PAGE] = OTHER_FILE("a web page", "download the picture itself"),
     [XML] = OTHER_FILE("an XML file", "leave it out"),
     [ARCHIVE] = OTHER_FILE("an archive", "unpack it first"),
     [LFS_POINTER] = OTHER_FILE("a Git LFS pointer", "fetch the picture with git lfs pull"),
     [MAC_COMPANION] = OTHER_FILE("a companion file that macOS puts beside a picture", "leave it out"),
     [TEXT] = OTHER_FILE("a text", "leave it out"),
-    [ZEROES] = {NULL, "the file begins with zeroes, like one that was not copied completely", "copy or download the picture again"},
-    [EMPTY] = {NULL, "the file is empty", "copy or download the picture again"},
-    [UNKNOWN] = {NULL, "this is not a picture of a kind that l3a knows", CONVERT ", or leave it out"},
+    [ZEROES] = {.refusal = "the file begins with zeroes, like one that was not copied completely",
+                .hint = "copy or download the picture again",
+                .unclear = true},
+    [EMPTY] = {.refusal = "the file is empty", .hint = "copy or download the picture again", .unclear = true},
+    [UNKNOWN] = {.refusal = "this is not a picture of a kind that l3a knows", .hint = CONVERT ", or leave it out", .unclear = true},
 };
 
 struct start {
@@ -100,14 +123,15 @@ static const struct start starts[] = {
     START(PNG, 0, "\x89PNG\r\n\x1A\n"),
     START(GIF, 0, "GIF87a"),
     START(GIF, 0, "GIF89a"),
-    START(RAW, 8, "CR\x02\0"), /* in a TIFF file */
-    START(RAW, 0, "FUJIFILMCCD-RAW"),
-    START(RAW, 0, "IIRO"),
-    START(RAW, 0, "IIRS"),
-    START(RAW, 0, "IIU\0"),
-    START(RAW, 6, "HEAPCCDR"),
-    START(RAW, 0, "FOVb"),
-    START(RAW, 0, "\0MRM"),
+    START(CANON_CR2, 8, "CR\x02\0"), /* in a TIFF file */
+    START(CANON_CRW, 6, "HEAPCCDR"),
+    START(FUJIFILM, 0, "FUJIFILMCCD-RAW"),
+    START(OLYMPUS, 0, "IIRO"),
+    START(OLYMPUS, 0, "IIRS"),
+    START(OLYMPUS, 0, "MMOR"),
+    START(PANASONIC, 0, "IIU\0"),
+    START(SIGMA, 0, "FOVb"),
+    START(MINOLTA, 0, "\0MRM"),
     START(TIFF, 0, "II*\0"),
     START(TIFF, 0, "MM\0*"),
     START(TIFF, 0, "II+\0"),
@@ -124,6 +148,10 @@ static const struct start starts[] = {
     START(VIDEO, 4, "wide"),
     START(VIDEO, 0, "\x1A\x45\xDF\xA3"),
     START(VIDEO, 0, "\0\0\1\xBA"),
+    START(VIDEO, 0, "\0\0\1\xB3"),
+    START(VIDEO, 0, "\x30\x26\xB2\x75\x8E\x66\xCF\x11"), /* Windows Media */
+    START(VIDEO, 0, "FLV\1"),
+    START(VIDEO, 0, "\x06\x0E\x2B\x34\x02\x05\x01\x01"), /* MXF */
     START(ARCHIVE, 0, "PK\x03\x04"),
     START(ARCHIVE, 0, "\x1F\x8B\x08"),
     START(ARCHIVE, 0, "7z\xBC\xAF\x27\x1C"),
@@ -144,8 +172,9 @@ static enum kind kind_of_brand(const uint8_t *brand) {
     static const struct {
         char brand[5];
         enum kind kind;
-    } brands[] = {{"heic", HEIC}, {"heix", HEIC}, {"heim", HEIC}, {"heis", HEIC}, {"hevc", HEIC}, {"hevx", HEIC},
-                  {"hevm", HEIC}, {"hevs", HEIC}, {"avif", AVIF}, {"avis", AVIF}, {"crx ", RAW}};
+    } brands[] = {{"heic", HEIC},      {"heix", HEIC},  {"heim", HEIC},  {"heis", HEIC},  {"hevc", HEIC},
+                  {"hevx", HEIC},      {"hevm", HEIC},  {"hevs", HEIC},  {"avif", AVIF},  {"avis", AVIF},
+                  {"crx ", CANON_CR3}, {"M4A ", SOUND}, {"M4B ", SOUND}, {"M4P ", SOUND}, {"F4A ", SOUND}};
     for (size_t i = 0; i < sizeof brands / sizeof brands[0]; i++) {
         if (four(brand, brands[i].brand)) {
             return brands[i].kind;
@@ -174,6 +203,15 @@ static bool is_bmp(const uint8_t *bytes, size_t count) {
     static const uint8_t sizes[] = {12, 16, 40, 52, 56, 64, 108, 124};
     return count >= 18 && bytes[0] == 'B' && bytes[1] == 'M' && memchr(sizes, bytes[14], sizeof sizes) && !bytes[15] &&
            !bytes[16] && !bytes[17];
+}
+
+/* Packets of 188 bytes, each of which begins with the same letter; camcorders put 4 bytes before each. */
+static bool is_transport_stream(const uint8_t *bytes, size_t count) {
+    enum { PACKET = 188, STAMP = 4, SIGN = 'G' };
+    const size_t second = STAMP + PACKET;
+    return (count > 2 * PACKET && bytes[0] == SIGN && bytes[PACKET] == SIGN && bytes[2 * PACKET] == SIGN) ||
+           (count > 2 * second + STAMP && bytes[STAMP] == SIGN && bytes[second + STAMP] == SIGN &&
+            bytes[2 * second + STAMP] == SIGN);
 }
 
 static bool is_printed(uint32_t code) {
@@ -233,7 +271,11 @@ static enum kind find_kind(const uint8_t *bytes, size_t count) {
     if (count >= 12 && four(bytes + 4, "ftyp")) {
         return kind_of_brands(bytes, count);
     }
-    return is_bmp(bytes, count) ? BMP : is_zero(bytes, count) ? ZEROES : kind_of_text(bytes, count);
+    if (is_bmp(bytes, count) || is_zero(bytes, count)) {
+        return bytes[0] ? BMP : ZEROES;
+    }
+    const enum kind kind = kind_of_text(bytes, count);
+    return kind == UNKNOWN && is_transport_stream(bytes, count) ? VIDEO : kind;
 }
 
 const struct picture_kind *picture_kind_of(const void *bytes, size_t count) {

@@ -1,51 +1,16 @@
-/* EXIF orientation: reads tag 0x0112 from the first directory of a TIFF block, and turns a picture upright. */
+/* EXIF orientation: reads it from the first directory, and turns a picture upright. */
+#include "base/exif.h"
 #include "image/picture.h"
 
 #include <string.h>
 
-enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, TYPE_LONG = 4, ENTRY = 12, CHANNELS = 3 };
-
-struct tiff {
-    const uint8_t *bytes;
-    size_t count;
-    bool big_endian;
-};
-
-/* Bytes past the end read as 0. */
-static uint32_t number_at(const struct tiff *tiff, size_t offset, size_t size) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < size; i++) {
-        const size_t at = offset + (tiff->big_endian ? i : size - 1 - i);
-        value = value << 8 | (at < tiff->count ? tiff->bytes[at] : 0u);
-    }
-    return value;
-}
+enum { CHANNELS = 3 };
 
 int exif_orientation(const uint8_t *bytes, size_t count) {
-    if (count >= 6 && memcmp(bytes, "Exif\0", 6) == 0) {
-        bytes += 6;
-        count -= 6;
-    }
-    struct tiff tiff = {bytes, count, false};
-    if (count < 8 || (memcmp(bytes, "II*\0", 4) != 0 && memcmp(bytes, "MM\0*", 4) != 0)) {
-        return 1;
-    }
-    tiff.big_endian = bytes[0] == 'M';
-    const size_t directory = number_at(&tiff, 4, 4), entries = number_at(&tiff, directory, 2);
-    for (size_t i = 0; i < entries; i++) {
-        const size_t entry = directory + 2 + i * ENTRY;
-        if (entry + ENTRY > count) {
-            break;
-        }
-        if (number_at(&tiff, entry, 2) == TAG_ORIENTATION) {
-            const uint32_t type = number_at(&tiff, entry + 2, 2);
-            const uint32_t value = type == TYPE_SHORT  ? number_at(&tiff, entry + 8, 2)
-                                   : type == TYPE_LONG ? number_at(&tiff, entry + 8, 4)
-                                                       : 1;
-            return value >= 1 && value <= 8 ? (int)value : 1;
-        }
-    }
-    return 1;
+    struct exif exif;
+    uint32_t value;
+    const bool found = exif_open(bytes, count, &exif) && exif_number(&exif, exif.first, EXIF_ORIENTATION, &value);
+    return found && value >= 1 && value <= 8 ? (int)value : 1;
 }
 
 /* Each orientation combines up to three steps: swap rows and columns, mirror left to right, mirror top to bottom. */

@@ -73,6 +73,18 @@ done:
     return status;
 }
 
+l3a_status preparer_take(struct preparer *preparer, size_t width, size_t height, const uint8_t *pixels, struct raster *resized) {
+    struct raster picture = {0};
+    l3a_status status = L3A_OK;
+    TRY(raster_shape(preparer->reader.context, &picture, width, height));
+    memcpy(picture.pixels, pixels, CHANNELS * width * height);
+    TRY(fit(preparer, &picture, resized));
+done:
+    raster_free(preparer->reader.context, &picture);
+    trim(preparer);
+    return status;
+}
+
 void preparer_deliver(const struct preparer *preparer, const struct raster *resized, float *planes) {
     const size_t views = view_rows(preparer->options.views), pixels = resized->width * resized->height / views;
     for (size_t i = 0; i < views; i++, planes += CHANNELS * pixels) {

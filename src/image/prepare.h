@@ -23,6 +23,8 @@ l3a_status check_loader_options(l3a_context *context, const l3a_loader_options *
 void preparer_start(l3a_context *context, const l3a_loader_options *options, struct preparer *preparer);
 /* Decodes a picture and resizes its views. */
 l3a_status preparer_read(struct preparer *preparer, const struct picture_source *source, struct raster *resized);
+/* Resizes the views of pixels in memory: RGB, row by row. */
+l3a_status preparer_take(struct preparer *preparer, size_t width, size_t height, const uint8_t *pixels, struct raster *resized);
 /* Scales and centres the resized views: planes [views x 3 x height x width]. */
 void preparer_deliver(const struct preparer *preparer, const struct raster *resized, float *planes);
 void preparer_free(struct preparer *preparer);
