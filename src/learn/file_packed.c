@@ -331,6 +331,7 @@ l3a_status packed_load(const safetensors *file, const struct scorer *before, str
     TRY(scorer_take_layer(made, &options, width, before));
     TRY(solution_create(context, dim, classes, options_real(&options), &made->solution));
     TRY(solution_set(&made->solution, coefficients));
+    scorer_sign(made, coefficients);
     *scorer = made;
     made = NULL;
 done:

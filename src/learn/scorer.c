@@ -8,6 +8,9 @@
 #include "learn/model_plan.h"
 #include "learn/view_rows.h"
 
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -195,6 +198,22 @@ l3a_status scorer_check_memory(l3a_context *context, const struct model_options 
     return check_memory(context, options, width, &needed, &(struct footprint){{0}});
 }
 
+void scorer_sign(struct scorer *scorer, const double *coefficients) {
+    const struct layer_shape *shape = &scorer->layer->layer.shape;
+    const uint64_t numbers[] = {shape->kind, shape->type, shape->width, shape->dim, shape->skip, shape->seed, scorer->views};
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, numbers, sizeof numbers);
+    for (size_t k = 0; k < scorer->classes.count; k++) {
+        XXH3_64bits_update(&state, scorer->classes.items[k], strlen(scorer->classes.items[k]) + 1);
+    }
+    if (coefficients) {
+        XXH3_64bits_update(&state, coefficients, scorer->solution.dim * scorer->solution.columns * sizeof *coefficients);
+        XXH3_64bits_update(&state, scorer->thresholds, scorer->classes.count * sizeof *scorer->thresholds);
+    }
+    scorer->fingerprint = XXH3_64bits_digest(&state);
+}
+
 l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *before, struct scorer **scorer) {
     l3a_context *context = model->context;
     struct scorer *made = NULL;
@@ -217,6 +236,7 @@ l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *be
     model_thresholds(model, made->views, made->thresholds);
     TRY(text_list_add_all(context, &made->record_keys, &model->record_keys));
     TRY(text_list_add_all(context, &made->record_values, &model->record_values));
+    scorer_sign(made, model->classes.count ? model->coefficients : NULL);
     *scorer = made;
     made = NULL;
 done:

@@ -27,6 +27,7 @@ struct scorer {
     struct solution solution; /* none if there is no class */
     text_list classes;
     double *thresholds; /* [classes] */
+    uint64_t fingerprint; /* of all that scores depend on: another one, other scores */
     text_list record_keys, record_values;
     bool packed;       /* from a file without sums, which cannot be taught */
     bool has_backbone; /* in the same file */
@@ -60,6 +61,8 @@ l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const
 struct model_options;
 l3a_status scorer_begin(l3a_context *context, struct scorer **scorer);
 l3a_status scorer_take_layer(struct scorer *scorer, const struct model_options *options, size_t width, const struct scorer *before);
+/* Computes the fingerprint, once all else is there. coefficients: W, or NULL if there is no class. */
+void scorer_sign(struct scorer *scorer, const double *coefficients);
 l3a_status scorer_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes);
 
 /* How many blocks of rows score_features() should get at once: one, unless the back end scores while the next is prepared. */

@@ -2,6 +2,7 @@
  *
  *   history.c          the model's record, opening
  *   history_change.c   applying entries, and taking them back
+ *   history_revert.c   taking any lesson back
  *   history_rename.c   renaming and merging classes
  *   history_save.c     committing and saving
  *   history_repair.c   damage

@@ -50,7 +50,9 @@ static const char *kind_name(const struct entry *entry) {
                                         [ENTRY_MERGE] = "merge",
                                         [ENTRY_NOT_KEPT] = "not kept",
                                         [ENTRY_UNDO] = "undo"};
-    return entry->kind == ENTRY_TEACH && entry->back_count ? "instead" : names[entry->kind];
+    return entry->kind == ENTRY_TEACH && entry->back_count == entry->row_count ? "take back"
+           : entry->kind == ENTRY_TEACH && entry->back_count                   ? "instead"
+                                                                               : names[entry->kind];
 }
 
 l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry) {
@@ -258,6 +260,44 @@ l3a_status l3a_history_find(const l3a_history *history, uint64_t checksum, l3a_t
 done:
     release(context, labels);
     return status;
+}
+
+static bool is_held(const struct known_index *index, const struct entry *entry, size_t position, size_t row) {
+    return !index->records[index->starts[position] + row - entry->back_count].taken_back;
+}
+
+l3a_status l3a_history_lesson(const l3a_history *history, size_t entry, l3a_lesson_callback *each, void *user) {
+    REQUIRE(history, history, each);
+    l3a_context *context = history->context;
+    const struct known_index *index;
+    int8_t *labels = NULL;
+    l3a_status status = L3A_OK;
+    FAIL_IF(entry >= history->count, context, L3A_ERROR_ARGUMENT, NULL, "entry %zu of %zu", entry, history->count);
+    struct entry *found = history->entries[entry];
+    TRY(history_index(history, &index));
+    TRY(allocate(context, (*history->model)->classes.count, 1, &labels));
+    for (size_t row = found->back_count; row < found->row_count; row++) {
+        const struct pictured *picture = &found->rows[row];
+        history_labels(history, &(struct known){found, entry, row}, labels);
+        FAIL_IF(each(picture->path, picture->checksum, labels, row_is_complete(found, row), is_held(index, found, entry, row), user),
+                context, L3A_ERROR_CANCELLED, NULL, "the pictures of a lesson: cancelled");
+    }
+done:
+    release(context, labels);
+    return status;
+}
+
+size_t l3a_history_held(const l3a_history *history, size_t entry) {
+    const struct entry *found = entry_at(history, entry);
+    const struct known_index *index;
+    size_t held = 0;
+    if (!found || history_index(history, &index) != L3A_OK) {
+        return 0;
+    }
+    for (size_t row = found->back_count; row < found->row_count; row++) {
+        held += is_held(index, found, entry, row);
+    }
+    return held;
 }
 
 size_t l3a_history_checksums(const l3a_history *history, size_t entry, uint64_t *checksums, size_t capacity) {

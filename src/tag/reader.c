@@ -1,12 +1,16 @@
 /* Readers: each tags pictures on a thread of its own, with its own context, working memory and network, which shares the parameters
  * of the tagger's. */
 #include "base/memory.h"
+#include "base/sized.h"
 #include "data/pictures.h"
 #include "extract/intake.h"
 #include "image/prepare.h"
 #include "net/backbone.h"
+#include "tag/reader.h"
 #include "tag/tagger.h"
 #include "tag/tags.h"
+
+#include <string.h>
 
 struct l3a_reader {
     l3a_context *context;
@@ -165,6 +169,19 @@ l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *
     return status;
 }
 
+l3a_status l3a_reader_prepare_pixels(l3a_reader *reader, const l3a_picture *picture, float *input) {
+    REQUIRE(reader, reader, picture, input);
+    l3a_picture own;
+    l3a_status status = L3A_OK;
+    TRY(READ_SIZED(reader->context, picture, own));
+    FAIL_IF(!own.pixels || !own.width || !own.height || own.width > SIZE_MAX / 3 / own.height, reader->context, L3A_ERROR_ARGUMENT,
+            NULL, "the picture has no pixels");
+    TRY(preparer_take(&reader->preparer, own.width, own.height, own.pixels, &reader->picture));
+    preparer_deliver(&reader->preparer, &reader->picture, input);
+done:
+    return status;
+}
+
 l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features) {
     REQUIRE(reader, reader, inputs, features);
     const size_t input = l3a_reader_inputs(reader) / reader->views, width = l3a_reader_width(reader) / reader->views;
@@ -175,6 +192,22 @@ l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pi
         TRY(l3a_backbone_run(reader->backbone, inputs + first * input, count, features + first * width));
     }
 done:
+    return status;
+}
+
+l3a_context *reader_context(l3a_reader *reader) {
+    return reader->context;
+}
+
+l3a_status reader_look(l3a_reader *reader, const struct picture_source *pictures, size_t count, float *features,
+                       struct arrival *arrivals) {
+    struct intake intake = {0};
+    l3a_status status = L3A_OK;
+    TRY(intake_open(reader->context, reader->backbone, &reader->preparer.options, pictures, count, count, &intake));
+    TRY(intake_next(&intake, count, features));
+    memcpy(arrivals, intake.arrivals, count * sizeof *arrivals);
+done:
+    intake_close(&intake);
     return status;
 }
 

@@ -109,6 +109,16 @@ done:
     return status;
 }
 
+l3a_status l3a_tagger_revert(l3a_tagger *tagger, uint64_t id, l3a_teach_report *report) {
+    REQUIRE(tagger, tagger);
+    l3a_history *history;
+    l3a_status status = L3A_OK;
+    TRY(tagger_ready_to_change(tagger, &history));
+    TRY(tagger_settle(tagger, l3a_history_revert(history, id, report), true));
+done:
+    return status;
+}
+
 l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact) {
     REQUIRE(tagger, tagger, old_name, new_name, exact);
     l3a_history *history;

@@ -432,6 +432,165 @@ static void a_correction_is_one_step(void **state) {
     l3a_context_free(context);
 }
 
+/* ---- Any lesson ---- */
+
+/* A model that has learned some of the lessons 1 to 3, a bit for each, by itself. Of lesson 3, only what it says of its first classes:
+ * so many. */
+static l3a_model *model_of_chosen(l3a_context *context, unsigned lessons, size_t last_classes) {
+    l3a_model *model = new_model_for(context, DIM, lessons);
+    for (size_t i = 1; i <= 3; i++) {
+        const size_t count = i < 3 ? i : last_classes;
+        struct entry *entry = lesson(context, i, three, i, 1);
+        int8_t labels[ROWS * MOST];
+        l3a_teach_report report = {.size = sizeof report};
+        for (size_t j = 0; j < ROWS * count; j++) {
+            labels[j] = entry->labels[j / count * i + j % count];
+        }
+        if (lessons >> (i - 1) & 1) {
+            l3a_features *table = wrap(context, entry->features, labels, ROWS, three, count);
+            assert_ok(context, l3a_model_teach(model, table, &report));
+            l3a_features_free(table);
+        }
+        entry_free(context, entry);
+    }
+    return model;
+}
+
+static uint64_t id_of(const l3a_history *history, size_t entry) {
+    return history->entries[entry]->id;
+}
+
+static void any_lesson_can_be_taken_back(void **state) {
+    l3a_context *context = make_context(1);
+    (void)state;
+    for (size_t which = 0; which < 3; which++) {
+        l3a_model *model = NULL, *all = model_of_chosen(context, 7, 3), *without = model_of_chosen(context, 7u & ~(1u << which), 3);
+        l3a_history *history = three_lessons(context, &model), *again = NULL;
+        l3a_teach_report report = {.size = sizeof report};
+        const uint64_t id = id_of(history, which);
+        const size_t classes = which < 2 ? 3 : 2;
+        struct known *known = NULL;
+        size_t count;
+        assert_ok(context, l3a_history_revert(history, id, &report));
+        assert_int_equal(report.images, ROWS);
+        assert_same_scores(context, model, without, three, classes);
+        assert_int_equal(l3a_history_count(history), which < 2 ? 4 : 2); /* the last one is undone */
+        assert_ok(context, history_known(history, &known, &count));
+        assert_int_equal(count, 2 * ROWS);
+        release(context, known);
+        assert_int_equal(l3a_history_revert(history, id, NULL), which < 2 ? L3A_ERROR_STATE : L3A_ERROR_NOT_FOUND);
+        assert_same_scores(context, model, without, three, classes);
+        assert_ok(context, l3a_history_save(history));
+        assert_ok(context, l3a_history_open(context, model_path, &again));
+        assert_same_scores(context, *again->model, without, three, classes);
+        if (which < 2) { /* and that can be undone */
+            assert_ok(context, l3a_history_undo(again, NULL));
+            assert_same_scores(context, *again->model, all, three, 3);
+            assert_ok(context, l3a_history_revert(again, id, NULL));
+            assert_same_scores(context, *again->model, without, three, classes);
+        }
+        l3a_history_free(again);
+        l3a_history_free(history);
+        l3a_model_free(model);
+        l3a_model_free(all);
+        l3a_model_free(without);
+        unlink(model_path);
+        unlink(history_path);
+    }
+    l3a_context_free(context);
+}
+
+/* What a lesson had replaced is taught again; what a later one replaced stays. */
+static void a_correction_is_taken_back(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM), *first = model_of(context, 1, DIM), *both = model_of(context, 2, DIM);
+    l3a_history *history = NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    (void)state;
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    teach(history, lesson(context, 1, three, 1, 1), true);
+    teach(history, correction(context, history), true);
+    teach(history, lesson(context, 2, three, 2, 1), true);
+    assert_ok(context, l3a_history_revert(history, id_of(history, 1), &report));
+    assert_int_equal(report.images, 1);
+    assert_same_scores(context, model, both, three, 2);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_revert(history, id_of(history, 0), &report)); /* all but the picture that was corrected */
+    assert_int_equal(report.images, ROWS - 1);
+    assert_ok(context, l3a_history_revert(history, id_of(history, 1), &report)); /* which is as it was before the correction */
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_same_scores(context, model, first, three, 1);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_model_free(first);
+    l3a_model_free(both);
+    l3a_context_free(context);
+}
+
+/* Nothing shows the class any more that the lesson brought, so that others, which were judged not to show it, are no longer. */
+static void a_class_that_nothing_shows_is_forgotten(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM), *without = NULL;
+    l3a_history *history = NULL;
+    struct entry *third = lesson(context, 3, three, 2, 0);
+    (void)state;
+    for (size_t i = 0; i < ROWS; i++) {
+        third->labels[2 * i + 1] = 0;
+    }
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    teach(history, lesson(context, 1, three, 1, 1), true);
+    teach(history, lesson(context, 2, three, 2, 1), true);
+    without = new_model_for(context, DIM, 5);
+    for (size_t i = 1; i <= 3; i += 2) {
+        struct entry *entry = i == 1 ? lesson(context, 1, three, 1, 1) : third;
+        int8_t labels[ROWS];
+        l3a_teach_report report = {.size = sizeof report};
+        for (size_t j = 0; j < ROWS; j++) {
+            labels[j] = entry->labels[j * entry->classes.count];
+        }
+        l3a_features *table = wrap(context, entry->features, labels, ROWS, three, 1);
+        assert_ok(context, l3a_model_teach(without, table, &report));
+        l3a_features_free(table);
+        if (i == 1) {
+            entry_free(context, entry);
+        }
+    }
+    teach(history, third, true);
+    assert_ok(context, l3a_history_revert(history, id_of(history, 1), NULL));
+    assert_same_scores(context, model, without, three, 1);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_int_equal(l3a_model_class_count(model), 2);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_model_free(without);
+    l3a_context_free(context);
+}
+
+static void a_name_is_taken_back(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *without = model_of_chosen(context, 7, 3);
+    l3a_history *history = three_lessons(context, &model);
+    int exact;
+    (void)state;
+    assert_ok(context, l3a_history_rename(history, "cat", "feline", &exact));
+    const uint64_t id = id_of(history, 3);
+    teach(history, lesson(context, 4, (const char *const[]){"feline", "dog", "bus"}, 3, 0), true);
+    assert_ok(context, l3a_history_revert(history, id, NULL));
+    assert_int_equal(text_list_find(&model->classes, "cat"), 0);
+    assert_int_equal(l3a_history_revert(history, id, NULL), L3A_ERROR_STATE);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_revert(history, id, NULL));
+    assert_same_scores(context, model, without, three, 3);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_model_free(without);
+    l3a_context_free(context);
+}
+
 /* ---- Names ---- */
 
 /* A model taught with one class instead of two: shown if either was. */
@@ -1509,6 +1668,10 @@ int main(void) {
         TEST(changes_between_saves),
         TEST(a_lesson_that_is_not_kept),
         TEST(a_correction_is_one_step),
+        TEST(any_lesson_can_be_taken_back),
+        TEST(a_correction_is_taken_back),
+        TEST(a_class_that_nothing_shows_is_forgotten),
+        TEST(a_name_is_taken_back),
         TEST(merging_is_exact_and_can_be_undone),
         TEST(merging_what_is_always_together),
         TEST(names_that_cannot_be_given),

@@ -204,7 +204,9 @@ l3a_status cpu_scatter_write(struct scatter *scatter, uint64_t first, size_t cou
     l3a_status status = L3A_OK;
     const size_t size = real_size(scatter->type);
     TRY(cpu_scatter_expand(scatter));
-    memcpy((char *)scatter->held + first * size, values, count * size);
+    if (count) {
+        memcpy((char *)scatter->held + first * size, values, count * size);
+    }
 done:
     return status;
 }
