@@ -31,7 +31,7 @@
  *       l3a_extract_options options = {.size = sizeof options, .half = 1};
  *
  *   A struct that the library fills needs only its size. A struct without a size is only handed out, by pointer, and may grow at
- *   its end; do not copy it or declare one. l3a_axis is the one exception: it has no size, and never changes.
+ *   its end; do not copy it or declare one. l3a_axis and l3a_said are the exceptions: they have no size, and never change.
  * - Functions, settings and fields that are newer than 0.2.0 say so: "since 0.3". L3A_VERSION_NUMBER tells a program at compile
  *   time what the header has, l3a_version_number() at run time what the library has.
  * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
@@ -75,8 +75,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.12.0"
-#define L3A_VERSION_NUMBER 1200 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.13.0"
+#define L3A_VERSION_NUMBER 1300 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
@@ -388,6 +388,8 @@ L3A_PUBLIC l3a_features *l3a_tagger_library(l3a_tagger *tagger);
 /* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model, and for its
  * readers at once. Hold the model's lock. If one of them fails, model and readers are as before. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
+/* The same with l3a_history_revert(). Since 0.13. */
+L3A_PUBLIC l3a_status l3a_tagger_revert(l3a_tagger *tagger, uint64_t id, l3a_teach_report *report);
 L3A_PUBLIC l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact);
 L3A_PUBLIC l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim);
 L3A_PUBLIC l3a_status l3a_tagger_save(l3a_tagger *tagger);
@@ -417,6 +419,12 @@ L3A_PUBLIC const l3a_model *l3a_history_model(const l3a_history *history);
  * says why. NULL report: not wanted. This and the calls below change only memory until l3a_history_save(); a failure leaves the
  * history and its model as they were. */
 L3A_PUBLIC l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report);
+/* Takes any lesson back, given by the id of its entry: adds an entry that takes back what the model still knows from it, and teaches
+ * again what it had replaced. The model is then as if the lesson had never been taught, up to rounding; what later lessons judged
+ * anew stays, and a class that nothing shows any more is forgotten. A name that a lesson gave is taken back if it is still that. The
+ * last entry is undone as l3a_history_undo() does. If nothing is left of the lesson, or it merged classes: L3A_ERROR_STATE; if there
+ * is none: L3A_ERROR_NOT_FOUND. report->images: pictures that were taken back. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_history_revert(l3a_history *history, uint64_t id, l3a_teach_report *report);
 /* As l3a_model_rename(), and adds an entry. */
 L3A_PUBLIC l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const char *new_name, int *exact);
 /* Learns everything again with another width of the random layer. The history must reach back to the first picture. */
@@ -430,7 +438,8 @@ typedef struct l3a_history_entry {
     size_t size;      /* sizeof the struct */
     uint64_t number;  /* of the lesson; counts everything ever taught to this model that was not undone */
     int64_t seconds;  /* when, since 1970 */
-    const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept" */
+    const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept"; since 0.13 "take
+                       * back" (none was taught) */
     size_t pictures;  /* taught */
     size_t taken_back;
     size_t classes;                  /* that its pictures show: l3a_history_class() */
@@ -1149,6 +1158,8 @@ L3A_PUBLIC l3a_status l3a_reader_limit(l3a_reader *reader, uint64_t pixels);
  * be NULL if count is 0. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *bytes, size_t count, float *input,
                                          uint64_t *checksum);
+/* The same of pixels in memory, such as a part of a picture. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_reader_prepare_pixels(l3a_reader *reader, const l3a_picture *picture, float *input);
 /* Computes features [pictures x l3a_reader_width()] of inputs [pictures x l3a_reader_inputs()]. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features);
 /* Tags pictures by their features, all with the same model. The callback is that of l3a_reader_tag_files(). Since 0.8. */
@@ -1193,6 +1204,13 @@ typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_
 L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
 /* The same for the picture with this checksum, if the model knows it. It takes no longer with a long history. Since 0.9. */
 L3A_PUBLIC l3a_status l3a_history_find(const l3a_history *history, uint64_t checksum, l3a_taught_callback *each, void *user);
+/* A picture that an entry taught. labels and complete are those of l3a_taught_callback. held: 1 if the model still knows it as this
+ * entry taught it. To stop, return non-zero. Since 0.13. */
+typedef int l3a_lesson_callback(const char *path, uint64_t checksum, const int8_t *labels, int complete, int held, void *user);
+/* Calls back for the pictures that an entry taught. If the callback stops it, returns L3A_ERROR_CANCELLED. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_history_lesson(const l3a_history *history, size_t entry, l3a_lesson_callback *each, void *user);
+/* How many of them the model still knows as the entry taught them. Since 0.13. */
+L3A_PUBLIC size_t l3a_history_held(const l3a_history *history, size_t entry);
 /* The checksums of the pictures that an entry took back and of those that it taught: fills checksums with the first `capacity` of
  * them, and returns how many there are. checksums may be NULL. Since 0.9. */
 L3A_PUBLIC size_t l3a_history_checksums(const l3a_history *history, size_t entry, uint64_t *checksums, size_t capacity);
@@ -1273,6 +1291,215 @@ L3A_PUBLIC l3a_status l3a_device_speed(l3a_context *context, double *single, dou
 /* The random numbers of this library: number `index`, from 0, of the stream that starts at seed, uniform in [0, 1). It is the top
  * 24 bits of splitmix64's output. */
 L3A_PUBLIC double l3a_uniform(uint64_t seed, uint64_t index);
+
+/* A library that remembers: the pictures below some folders, with their features, what was said about them, and what the model says
+ * of them, in an index beside the model, MODEL.library and MODEL.library.features-N (docs/library.md). No model depends on it. A
+ * picture is looked at once; after a lesson, all are scored again from their features. Since 0.13.
+ *
+ * The steps are to scan the folders, to look at pictures that are new, to score, and to find. Each can be repeated, interrupted and
+ * killed. Several processes and threads may use one index, each with a library of its own. A library may have another context than
+ * its tagger, and be used by another thread than the tagger's writer; the tagger must outlive it. */
+typedef struct l3a_library l3a_library;
+typedef struct l3a_found l3a_found;
+
+typedef struct l3a_library_options {
+    size_t size;
+    const char *index; /* path of the index; NULL: that of the model, with ".library" */
+    int existing;      /* 1: L3A_ERROR_NOT_FOUND if there is none yet */
+    int check;         /* 1: also checks all of it for damage, which takes a second or two per million pictures */
+    int keep;          /* 1: L3A_ERROR_MISMATCH rather than replacing features of another network or of other views */
+    const char *folder; /* absolute: only the pictures in this folder and below it are found, counted and told of; NULL: all. What is
+                         * scanned, looked at and scored does not depend on it */
+} l3a_library_options;
+
+/* Opens or makes an index. One that is damaged is renamed to PATH.damaged-N, with a warning, and made again; but a file that `index`
+ * names and that is something else is L3A_ERROR_FORMAT. Features that are missing, damaged or of another network are replaced. A call
+ * that meets damage later fails with L3A_ERROR_CHECKSUM; then open the library again with `check`, without `existing`. Pictures are
+ * looked at as l3a_reader_tag_file() of the tagger does. NULL options: the defaults. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_open(l3a_context *context, l3a_tagger *tagger, const l3a_library_options *options,
+                                       l3a_library **library);
+L3A_PUBLIC void l3a_library_free(l3a_library *library);
+/* Adds a folder, with all below it; one that is below another is there already. Its pictures come with the next scan. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_add(l3a_library *library, const char *folder);
+/* Takes a folder and its pictures out of the index. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_remove(l3a_library *library, const char *folder);
+/* The folders, and why one is not there ("" if it is); NULL past the last. Valid until the next call. problem may be NULL. Since
+ * 0.13. */
+L3A_PUBLIC const char *l3a_library_folder(l3a_library *library, size_t index, const char **problem);
+
+typedef struct l3a_scan_report {
+    size_t size;
+    uint64_t pictures; /* files that are or should be pictures, in folders that are there; videos and RAW files are among them */
+    uint64_t added, changed, gone;
+    uint64_t away;       /* folders of the library that are missing or empty; their pictures stay in the index */
+    uint64_t unreadable; /* folders that cannot be listed; a warning names each */
+} l3a_scan_report;
+
+/* Compares the folders with the index: names, sizes and times. NULL report: not wanted. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_scan(l3a_library *library, l3a_scan_report *report);
+
+typedef struct l3a_look_options {
+    size_t size;
+    uint64_t most;        /* pictures to look at in this call; 0: all */
+    size_t shard, shards; /* only every shards-th picture, from number `shard` on, which counts from 1; 0: all */
+    int newest;           /* 1: first those that came into the index last */
+    int no_heif; /* 1: HEIC and AVIF pictures fail; libheif, which decodes them, is not safe against hostile files. The next call
+                  * without looks at them */
+} l3a_look_options;
+
+typedef struct l3a_look_report {
+    size_t size;
+    uint64_t looked; /* went through the network */
+    uint64_t known;  /* the index had the features of their content … */
+    uint64_t moved, copies; /* … whose old place is gone, or is not */
+    uint64_t failed;        /* cannot be read */
+    uint64_t waiting;       /* still */
+} l3a_look_report;
+
+/* Looks at pictures that wait, with as many readers as the library's context has threads for each of the tagger's. Sends progress
+ * events "look", which can cancel; what was looked at stays. NULL options: the defaults. NULL report: not wanted. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_look(l3a_library *library, const l3a_look_options *options, l3a_look_report *report);
+/* Pictures that could not be read wait to be looked at again. *count is how many; NULL: not wanted. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_retry(l3a_library *library, uint64_t *count);
+
+/* What was said about the picture with this checksum. */
+typedef struct l3a_said {
+    uint64_t checksum;
+    const int8_t *labels; /* for each of the classes: 1 shown, 0 not shown, -1 not judged; NULL: nothing is said about it any more */
+} l3a_said;
+
+/* Takes over what was said. all: and forgets everything else. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_say(l3a_library *library, const l3a_said *said, size_t count, const char *const *classes,
+                                      size_t class_count, int all);
+/* The same as l3a_library_say() with all, from a history, which may be of another context: this is a call of the thread that uses
+ * both. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_take_history(l3a_library *library, const l3a_history *history);
+/* Called for a class that a picture was judged for. The name is valid during the call. To stop, return non-zero. Since 0.13. */
+typedef int l3a_judged_callback(const char *class_name, int shown, void *user);
+/* Calls back for each class that this picture was judged for, in the order of their names. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_judged(l3a_library *library, uint64_t id, l3a_judged_callback *each, void *user);
+/* A text that a program keeps in the index by a name of its own, such as what it last read the history from. *text is "" if there
+ * is none, and valid until the next call with this library. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_set_note(l3a_library *library, const char *name, const char *text);
+L3A_PUBLIC l3a_status l3a_library_note(l3a_library *library, const char *name, const char **text);
+/* Scores pictures whose scores are not those of the tagger's readers now; at most about `most`, or all if that is 0. Follows
+ * when the tagger learns meanwhile. Sends progress events "score". *scored may be NULL. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_score(l3a_library *library, uint64_t most, uint64_t *scored);
+
+typedef struct l3a_library_info {
+    size_t size;
+    uint64_t pictures, done, waiting, failed, others; /* others: videos, RAW files */
+    uint64_t scored;                                  /* pictures that have scores of the tagger's readers now */
+    uint64_t said, untagged, unsure;                  /* pictures that were judged; that were not, and have no tag; that are in doubt */
+    uint64_t change; /* another number: something has changed */
+    uint64_t bytes;  /* of the index */
+    size_t views;
+    uint64_t tagged; /* that were not judged, and have a tag */
+} l3a_library_info;
+
+L3A_PUBLIC l3a_status l3a_library_describe(l3a_library *library, l3a_library_info *info);
+
+/* The number `change` of l3a_library_info alone, in no time. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_change(l3a_library *library, uint64_t *change);
+
+/* Of each class: how many pictures were said to show it, and for how many more it is predicted. */
+L3A_PUBLIC l3a_status l3a_library_count(l3a_library *library, const char *class_name, uint64_t *said, uint64_t *predicted);
+
+/* What to find. */
+typedef struct l3a_find_options {
+    size_t size;
+    const char *where; /* "dog and not (cat or horse) since:2024-01"; NULL or "": all pictures (docs/library.md) */
+    const char *word;  /* order by what the network's own classifier knows of this word */
+    const uint64_t *like; /* order by how close to these pictures, given by their ids */
+    size_t like_count;
+    const float *like_features; /* the same with features [like_rows x width] of other pictures */
+    size_t like_rows;
+    const char *sort; /* "score", "date", "name", "unsure", "novel"; NULL: as asked for by word or like; or else by score if `where`
+                       * names a tag, and by date if it does not */
+    uint64_t most;    /* the first of them; 0: all */
+} l3a_find_options;
+
+/* Finds pictures. A wrong expression, an unknown tag or word is L3A_ERROR_ARGUMENT or L3A_ERROR_CLASS with a hint. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_find(l3a_library *library, const l3a_find_options *options, l3a_found **found);
+L3A_PUBLIC void l3a_found_free(l3a_found *found);
+L3A_PUBLIC size_t l3a_found_count(const l3a_found *found);
+/* The id of a picture; 0 past the last. */
+L3A_PUBLIC uint64_t l3a_found_id(const l3a_found *found, size_t index);
+/* What it was ordered by: a score, a cosine, a probability, a doubt; NaN for dates and names. 0 past the last. */
+L3A_PUBLIC double l3a_found_rank(const l3a_found *found, size_t index);
+/* Whether the network's own classifier can be asked for words: *problem is "" if it can, and otherwise says why not. It belongs to the
+ * library. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_words(l3a_library *library, const char **problem);
+/* What the word means to such a classifier: fills names with the first `capacity` of its classes, and returns how many there are; 0:
+ * it is unknown. The texts are static. names may be NULL if capacity is 0. Since 0.13. */
+L3A_PUBLIC size_t l3a_word_classes(const char *word, const char **names, size_t capacity);
+/* All its 1,000 classes, by the first of their words; NULL past the last. Since 0.13. */
+L3A_PUBLIC const char *l3a_word_at(size_t index);
+/* Where the words come from, and their licence. Since 0.13. */
+L3A_PUBLIC const char *l3a_words_source(void);
+/* Near-duplicates: groups of pictures that show the same. The pictures of a group follow each other, and l3a_found_rank() is the
+ * number of the group, from 0. closeness: the least cosine, 0: 0.97. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_library_duplicates(l3a_library *library, double closeness, l3a_found **found);
+
+/* A folder right below another one, with the number of pictures in it and below it, and of folders with pictures right below it. To
+ * stop, return non-zero. Since 0.13. */
+typedef int l3a_folder_callback(const char *path, uint64_t pictures, uint64_t folders, void *user);
+/* Calls back for those that have pictures, in the order of their names. If the callback stops it, returns L3A_ERROR_CANCELLED. Since
+ * 0.13. */
+L3A_PUBLIC l3a_status l3a_library_folders(l3a_library *library, const char *folder, l3a_folder_callback *each, void *user);
+
+typedef enum l3a_library_state {
+    L3A_PICTURE_WAITING = 0,
+    L3A_PICTURE_DONE = 1,
+    L3A_PICTURE_FAILED = 2, /* it cannot be read */
+    L3A_PICTURE_OTHER = 3   /* a video, a RAW file */
+} l3a_library_state;
+
+typedef struct l3a_library_picture {
+    size_t size;
+    uint64_t id;
+    const char *path; /* absolute; valid until the next call, as `problem` is */
+    l3a_library_state state;
+    const char *problem; /* "" if there is none */
+    uint64_t bytes;
+    int64_t modified; /* nanoseconds; 0: not certain */
+    int64_t taken;    /* seconds, in the camera's own time; INT64_MIN: unknown */
+    uint64_t checksum; /* 0: not known yet */
+    uint64_t copies;   /* other pictures with the same bytes */
+} l3a_library_picture;
+
+/* L3A_ERROR_NOT_FOUND if there is no such picture, or none any more. */
+L3A_PUBLIC l3a_status l3a_library_picture_at(l3a_library *library, uint64_t id, l3a_library_picture *picture);
+/* The id of the picture at an absolute path. */
+L3A_PUBLIC l3a_status l3a_library_picture_find(l3a_library *library, const char *path, uint64_t *id);
+/* The id of a picture with this checksum; of several, any. */
+L3A_PUBLIC l3a_status l3a_library_picture_known(l3a_library *library, uint64_t checksum, uint64_t *id);
+/* The features of a picture [l3a_reader_width()]; L3A_ERROR_STATE if it was not looked at. */
+L3A_PUBLIC l3a_status l3a_library_features(l3a_library *library, uint64_t id, float *features);
+/* Features [at most `most` x l3a_reader_width()] and checksums of pictures spread evenly over the library. */
+L3A_PUBLIC l3a_status l3a_library_sample(l3a_library *library, size_t most, float *features, uint64_t *checksums, size_t *count);
+
+/* Notices changes in folders and in all below them: files that are new, changed, renamed or removed. The system tells of them where
+ * it can; on network file systems, and beyond the system's limit, the folders are reported as changed every so often instead. A
+ * file is reported when it has been closed. Folders may be missing, and are waited for. Open the watch before you read the folders,
+ * so that nothing happens unseen in between. Since 0.13. */
+typedef struct l3a_watch l3a_watch;
+/* poll_seconds: how often folders of which the system does not tell are reported; 0: 2. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_watch_open(l3a_context *context, const char *const *folders, size_t count, double poll_seconds,
+                                     l3a_watch **watch);
+/* Waits for changes, at most so many seconds; 0: only says what has happened. Changes that follow each other quickly are reported
+ * together. *changed: the folders are those of l3a_watch_folder(). *lost may be NULL; 1: the system has lost some changes, and all
+ * folders are reported. What the program itself writes is reported as well. Since 0.13. */
+L3A_PUBLIC l3a_status l3a_watch_next(l3a_watch *watch, double seconds, int *changed, int *lost);
+/* The folders that the last call of l3a_watch_next() reports: absolute paths. NULL past the last. *below: all below it may have
+ * changed, and the folder itself may be new, or gone; 0: only its own files. below may be NULL. Since 0.13. */
+L3A_PUBLIC const char *l3a_watch_folder(const l3a_watch *watch, size_t index, int *below);
+/* Whether this one of the given folders is looked at every so often because the system does not tell. Since 0.13. */
+L3A_PUBLIC int l3a_watch_polls(const l3a_watch *watch, size_t index);
+/* Ends l3a_watch_next(), now and from then on; for any thread. Since 0.13. */
+L3A_PUBLIC void l3a_watch_stop(l3a_watch *watch);
+/* No other thread may use the watch any more. Since 0.13. */
+L3A_PUBLIC void l3a_watch_free(l3a_watch *watch);
 
 #endif /* L3A_EXPERIMENTAL */
 

@@ -246,6 +246,12 @@ static int memory_lock(int file, const char *path) {
     return find(path) == node ? 0 : fail_with(ESTALE);
 }
 
+/* The locks of one program with one open file. */
+static int memory_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
+    const struct node *node = opened(file);
+    return node ? 0 : posix_files.lock_bytes(file, kind, offset, count);
+}
+
 static int memory_truncate(int file, off_t bytes) {
     struct node *node = opened(file);
     if (!node) {
@@ -408,6 +414,7 @@ const file_operations memory_folder = {.open = memory_open,
                                        .size = memory_size,
                                        .open_lock = memory_open_lock,
                                        .lock = memory_lock,
+                                       .lock_bytes = memory_lock_bytes,
                                        .truncate = memory_truncate,
                                        .sync = memory_sync,
                                        .reserve = memory_reserve,
@@ -434,9 +441,10 @@ size_t memory_folder_open(void) {
     return count;
 }
 
+/* What is there keeps its permissions. */
 static void put(const char *path, mode_t mode, const void *bytes, size_t count) {
     struct node *node = find(path);
-    assert_true(is_ours(path) && (!node || node->mode == mode));
+    assert_true(is_ours(path) && (!node || (node->mode & S_IFMT) == (mode & S_IFMT)));
     node = node ? node : make(path, mode);
     resize(node, 0);
     resize(node, count);

@@ -314,6 +314,10 @@ static int recorded_lock(int file, const char *path) {
     return posix_files.lock(file, path);
 }
 
+static int recorded_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
+    return posix_files.lock_bytes(file, kind, offset, count);
+}
+
 static int recorded_describe(const char *path, file_description *description) {
     return posix_files.describe(path, description);
 }
@@ -348,6 +352,7 @@ const file_operations recorded_files = {.open = recorded_open,
                                         .size = recorded_size,
                                         .open_lock = recorded_open_lock,
                                         .lock = recorded_lock,
+                                        .lock_bytes = recorded_lock_bytes,
                                         .truncate = recorded_truncate,
                                         .sync = recorded_sync,
                                         .reserve = recorded_reserve,

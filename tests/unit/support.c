@@ -187,7 +187,7 @@ struct small_tensor {
     uint64_t shape[4];
 };
 
-void write_small_backbone(l3a_context *context, const char *path, uint64_t seed) {
+static void write_backbone(l3a_context *context, const char *path, uint64_t seed, bool head) {
     static const struct small_tensor tensors[] = {{"cls_token", 3, {1, 1, 64}},
                                                   {"pos_embed", 3, {1, 10, 64}},
                                                   {"patch_embed.proj.weight", 4, {64, 3, 4, 4}},
@@ -205,8 +205,10 @@ void write_small_backbone(l3a_context *context, const char *path, uint64_t seed)
                                                   {"blocks.0.mlp.fc2.weight", 2, {64, 128}},
                                                   {"blocks.0.mlp.fc2.bias", 1, {64}},
                                                   {"norm.weight", 1, {64}},
-                                                  {"norm.bias", 1, {64}}};
-    enum { TENSORS = sizeof tensors / sizeof tensors[0], LARGEST = 192 * 64 };
+                                                  {"norm.bias", 1, {64}},
+                                                  {"head.weight", 2, {1000, 64}},
+                                                  {"head.bias", 1, {1000}}};
+    enum { TENSORS = sizeof tensors / sizeof tensors[0], LARGEST = 1000 * 64 };
     static float values[TENSORS][LARGEST];
     tensor_source sources[TENSORS];
     const text_list none = {0};
@@ -218,7 +220,15 @@ void write_small_backbone(l3a_context *context, const char *path, uint64_t seed)
             values[i][j] = (float)((random_uniform(seed + i, j) - 0.5) * 0.6) + (strstr(tensors[i].name, "norm") ? 1.0F : 0.0F);
         }
     }
-    assert_ok(context, safetensors_write(context, path, &none, &none, sources, TENSORS));
+    assert_ok(context, safetensors_write(context, path, &none, &none, sources, head ? TENSORS : TENSORS - 2));
+}
+
+void write_small_backbone(l3a_context *context, const char *path, uint64_t seed) {
+    write_backbone(context, path, seed, false);
+}
+
+void write_small_backbone_with_words(l3a_context *context, const char *path, uint64_t seed) {
+    write_backbone(context, path, seed, true);
 }
 
 void write_small_picture(const char *path, uint64_t seed) {

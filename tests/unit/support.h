@@ -54,6 +54,8 @@ void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsi
 
 /* Writes the checkpoint of a ViT for pictures of 12 x 12, with features 64 wide; a seed, the same parameters. */
 void write_small_backbone(l3a_context *context, const char *path, uint64_t seed);
+/* The same with a classifier for the 1,000 classes of ImageNet. */
+void write_small_backbone_with_words(l3a_context *context, const char *path, uint64_t seed);
 /* Writes a JPEG of 40 x 30 pixels; a seed, the same bytes. */
 void write_small_picture(const char *path, uint64_t seed);
 /* Writes several, "PREFIX0.jpg" with seed 0 and so on, into the folder; free_paths() frees their paths. */

@@ -197,6 +197,10 @@ static int probed_lock(int file, const char *path) {
     return strike ? -1 : memory_folder.lock(file, path);
 }
 
+static int probed_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
+    return strikes(LOCK) ? -1 : memory_folder.lock_bytes(file, kind, offset, count);
+}
+
 static int probed_truncate(int file, off_t bytes) {
     return strikes(TRUNCATE) ? -1 : memory_folder.truncate(file, bytes);
 }
@@ -272,6 +276,7 @@ static const file_operations probed_files = {.open = probed_open,
                                              .size = probed_size,
                                              .open_lock = probed_open_lock,
                                              .lock = probed_lock,
+                                             .lock_bytes = probed_lock_bytes,
                                              .truncate = probed_truncate,
                                              .sync = probed_sync,
                                              .reserve = probed_reserve,
