@@ -138,7 +138,27 @@ static int store_shared(struct arguments *arguments, const char *name, const cha
     return EXIT_DONE;
 }
 
+/* Whether an option may be given several times: its placeholder ends like "NAME…". */
+static bool is_repeatable(const struct option *option) {
+    static const char ending[] = "…";
+    const size_t length = option->value ? strlen(option->value) : 0, tail = sizeof ending - 1;
+    return length > tail && strcmp(option->value + length - tail, ending) == 0;
+}
+
+static int store_repeated(struct arguments *arguments, size_t option, const char *value) {
+    if (arguments->repeated_count == REPEATED) {
+        return complain(arguments, "there are more than %d options that are given several times", REPEATED);
+    }
+    arguments->values[option] = arguments->values[option] ? arguments->values[option] : value;
+    arguments->repeated[arguments->repeated_count].option = option;
+    arguments->repeated[arguments->repeated_count++].value = value;
+    return EXIT_DONE;
+}
+
 static int store(struct arguments *arguments, const struct match *match, const char *value, int *threads) {
+    if (match->own >= 0 && is_repeatable(&arguments->command->options[match->own])) {
+        return store_repeated(arguments, (size_t)match->own, value);
+    }
     if (match->own >= 0) {
         if (arguments->values[match->own]) {
             return complain(arguments, "--%s is given twice", arguments->command->options[match->own].name);
@@ -201,6 +221,16 @@ int arguments_parse(struct arguments *arguments, int count, char **texts, int *t
 const char *argument(const struct arguments *arguments, const char *name) {
     const int index = find_option(arguments->command->options, name, strlen(name));
     return index < 0 ? NULL : arguments->values[index];
+}
+
+const char *argument_each(const struct arguments *arguments, const char *name, size_t index) {
+    const int option = find_option(arguments->command->options, name, strlen(name));
+    for (size_t i = 0; i < arguments->repeated_count; i++) {
+        if (option >= 0 && arguments->repeated[i].option == (size_t)option && index-- == 0) {
+            return arguments->repeated[i].value;
+        }
+    }
+    return NULL;
 }
 
 void print_usage(const struct arguments *arguments) {

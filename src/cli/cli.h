@@ -20,13 +20,13 @@ __attribute__((format(printf, 2, 0))) int print_list_to(FILE *to, const char *fo
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-enum { OPTIONS = 24, SETTINGS = 64 };
+enum { OPTIONS = 32, SETTINGS = 64, REPEATED = 256 };
 
 enum takes_settings { NO_SETTINGS, MODEL_SETTINGS, ALL_SETTINGS };
 
 struct option {
     const char *name;  /* "features"; "o" is -o */
-    const char *value; /* placeholder for its value in the help; NULL for a switch */
+    const char *value; /* placeholder for its value in the help; NULL for a switch. "NAME…": it may be given several times */
     const char *help;
 };
 
@@ -84,7 +84,12 @@ const struct vocabulary *vocabulary_of(const struct command *command, const char
 struct arguments {
     l3a_context *context;
     const struct command *command;
-    const char *values[OPTIONS];    /* in the order of the command's options */
+    const char *values[OPTIONS]; /* in the order of the command's options; of one that is given several times, the first */
+    struct {
+        size_t option; /* its number among the command's options */
+        const char *value;
+    } repeated[REPEATED]; /* options that may be given several times, in the order given */
+    size_t repeated_count;
     const char *const *positionals; /* at the front of the texts that were parsed */
     size_t positional_count;
     const char *setting_names[SETTINGS], *setting_values[SETTINGS];
@@ -132,6 +137,8 @@ void hint_at_resuming(const struct arguments *arguments, const char *what, const
 int arguments_parse(struct arguments *arguments, int count, char **texts, int *threads);
 /* The value of one of the command's options; NULL if it was not given. */
 const char *argument(const struct arguments *arguments, const char *name);
+/* The values of an option that may be given several times; NULL past the last. */
+const char *argument_each(const struct arguments *arguments, const char *name, size_t index);
 /* Like argument(), but explains on stderr if the option was not given. */
 const char *argument_needed(const struct arguments *arguments, const char *name);
 /* A number from low to high; otherwise explains on stderr and returns false. *value is unchanged if the option was not given. */
@@ -183,6 +190,8 @@ void progress_start(bool quiet);
 void progress_show(const char *stage, uint64_t done, uint64_t total);
 /* Removes the bar. Call it before writing anything else to a terminal. */
 void progress_clear(void);
+/* From now on only warnings and results are shown. */
+void progress_pause(void);
 int show_event(const l3a_event *event, void *user);
 /* Set by Ctrl-C. */
 extern volatile sig_atomic_t interrupted;
@@ -315,6 +324,8 @@ int teach_command(struct arguments *arguments);
 int undo_command(struct arguments *arguments);
 int history_command(struct arguments *arguments);
 int rename_command(struct arguments *arguments);
+int index_command(struct arguments *arguments);
+int find_command(struct arguments *arguments);
 int serve_command(struct arguments *arguments);
 int info_command(struct arguments *arguments);
 int report_command(struct arguments *arguments);
@@ -325,7 +336,7 @@ int help_command(struct arguments *arguments);
 extern const struct option serve_options[], data_options[], merge_options[], forget_options[], pack_options[], run_options[],
     sweep_options[], learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[],
     doctor_options[], demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[],
-    rename_options[];
+    rename_options[], index_options[], find_options[];
 
 /* Before a command that knows nothing of histories changes a model: a server that was killed may have left lessons in the history
  * that are not in the model's file. Saves the model with them. The caller holds the lock. */

@@ -28,7 +28,9 @@ static enum kind word_kind(const char *word, size_t length) {
 }
 
 static enum kind value_kind(const struct option_row *row) {
-    return strchr(row->value, '|') ? KIND_CHOICE : row->vocabulary ? KIND_NAMES : word_kind(row->value, strlen(row->value));
+    const char *more = strstr(row->value, "…"); /* may be given several times */
+    const size_t length = more ? (size_t)(more - row->value) : strlen(row->value);
+    return strchr(row->value, '|') ? KIND_CHOICE : row->vocabulary ? KIND_NAMES : word_kind(row->value, length);
 }
 
 /* The kind of the positional arguments, from the first word of the usage. */

@@ -12,7 +12,7 @@ static const double FIRST_SECONDS = 0.5, BAR_SECONDS = 0.1, LINE_SECONDS = 5;
 
 /* There is one stderr. */
 static struct {
-    bool quiet, terminal;
+    bool quiet, terminal, paused;
     int drawn; /* columns of the bar on the screen */
     char stage[32];
     double began;          /* when the command began */
@@ -23,8 +23,9 @@ static struct {
 /* Stages whose steps are not rows. */
 static const struct {
     const char *stage, *unit;
-} units[] = {{"draw", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"}, {"read", "pictures"},
-             {"find", "pictures"}, {"compare", "pictures"}, {"train", "epochs"},      {"parse", "B"},        {"index", "B"}};
+} units[] = {{"draw", "pictures"},  {"look", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"},
+             {"check", "pictures"}, {"read", "pictures"}, {"find", "pictures"},    {"compare", "pictures"},
+             {"train", "epochs"},   {"parse", "B"},       {"index", "B"}};
 
 static const char *stage_unit(const char *stage) {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -45,6 +46,11 @@ void progress_start(bool quiet) {
     progress.quiet = quiet;
     progress.terminal = is_terminal(stderr);
     progress.began = progress.started = progress.shown = now();
+}
+
+void progress_pause(void) {
+    progress_clear();
+    progress.paused = true;
 }
 
 void progress_clear(void) {
@@ -147,7 +153,7 @@ static void print_line(uint64_t done, uint64_t total, double seconds) {
 void progress_show(const char *stage, uint64_t done, uint64_t total) {
     const double time = now();
     const bool inner = strcmp(stage, "pictures") == 0;
-    if (progress.quiet || (inner && strcmp(progress.stage, "extract") == 0)) {
+    if (progress.quiet || progress.paused || (inner && strcmp(progress.stage, "extract") == 0)) {
         return; /* the loader inside an extraction: the extraction reports progress itself */
     }
     if (inner && progress.terminal && isatty(STDOUT_FILENO)) {

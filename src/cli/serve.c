@@ -12,7 +12,10 @@
 
 const struct option serve_options[] = {
     {"listen", "ADDRESS:PORT", "where to listen; port 0 takes any that is free [127.0.0.1:8080]"},
-    {"library", "DIR", "a folder of pictures to show and tag; it is only read"},
+    {"library", "DIR", "a folder of pictures to show and tag; it is only read, unless --write-xmp is given"},
+    {"index", "FILE", "remember the pictures of the library in this file [MODEL.library]"},
+    {"no-index", NULL, "do not remember them"},
+    {"write-xmp", NULL, "write tags that were said or are sure beside the pictures of the library, as XMP files"},
     {"demo", NULL, "serve drawn pictures and a model that has one thing left to learn; MODEL is a folder [l3a-serve-demo]"},
     {"token-file", "FILE", "requests need the token in this file; for addresses that others can reach"},
     {"tokens", "FILE", "the same with several tokens: lines of a role (read, teach, admin), a token and perhaps a name"},
@@ -103,6 +106,18 @@ static bool read_address(const struct arguments *arguments, struct serve_options
     return true;
 }
 
+/* What is about the index needs one. */
+static bool check_index(const struct arguments *arguments, const struct serve_options *options) {
+    const bool library = options->library || options->demo;
+    const char *what = options->index ? "index FILE" : options->write_xmp ? "write-xmp" : NULL;
+    if (what && !(library && options->remember)) {
+        complain(arguments, "--%s: this needs the index of a library", what);
+        print_hint("name a folder of pictures with --library DIR, and leave out --no-index");
+        return false;
+    }
+    return true;
+}
+
 static bool read_options(const struct arguments *arguments, struct serve_options *options) {
     uint64_t batch = 16, queue = 512, connections = 4096, body = 64, cache = 256;
     if (!argument_integer(arguments, "batch", 1, 1024, &batch) || !argument_integer(arguments, "queue", 1, 100000, &queue) ||
@@ -111,6 +126,9 @@ static bool read_options(const struct arguments *arguments, struct serve_options
         return false;
     }
     options->library = argument(arguments, "library");
+    options->index = argument(arguments, "index");
+    options->remember = !argument(arguments, "no-index");
+    options->write_xmp = argument(arguments, "write-xmp") != NULL;
     options->host = argument(arguments, "host");
     options->insecure = argument(arguments, "insecure") != NULL;
     options->heif = argument(arguments, "heif") != NULL;
@@ -123,7 +141,7 @@ static bool read_options(const struct arguments *arguments, struct serve_options
     options->body = body << 20;
     options->cache = cache << 20;
     options->workers = l3a_context_threads(arguments->context);
-    return read_base_path(arguments, options) && read_address(arguments, options);
+    return check_index(arguments, options) && read_base_path(arguments, options) && read_address(arguments, options);
 }
 
 /* A model without classes, to be taught. It is saved at once, so that its history has something to go on from. */

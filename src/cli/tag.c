@@ -20,6 +20,8 @@ const struct option tag_options[] = {
     {"xmp", NULL, "also write the tags to an XMP file beside each picture, and keep what is in it"},
     {"xmp-replace", NULL, "the same, and remove tags that the model knows but did not give"},
     {"xmp-name", "photo.jpg.xmp|photo.xmp", "how new XMP files are named [photo.jpg.xmp]"},
+    {"watch", NULL, "tag pictures as they arrive in these folders, and write XMP files, until Ctrl-C"},
+    {"index", "FILE", "with --watch: the index that knows which pictures were looked at [MODEL.library]"},
     {"backbone", "FILE", "the model's checkpoint, if the model does not know where it is"},
     {"orient", "0|1", "1: turn pictures upright as their EXIF orientation says; 0: do not [as the model was taught]"},
     {"shard", "I/N", "tag only shard I of N of the pictures, from 1/N to N/N; l3a merge joins the files"},
@@ -31,7 +33,7 @@ const struct option tag_options[] = {
 
 /* ---- Sidecars ---- */
 
-static void write_sidecar(struct tag_run *run, const char *path, const l3a_tags *tags) {
+void write_tag_sidecar(struct tag_run *run, const char *path, const l3a_tags *tags) {
     const size_t all = l3a_tags_count(tags);
     const char **names = calloc(2 * all + 1, sizeof *names);
     size_t count = 0;
@@ -93,7 +95,7 @@ static bool take_picture(size_t index, const l3a_tags *tags, const char *error, 
     }
     add_row(run, path, tags, error);
     if (tags && run->xmp) {
-        write_sidecar(run, path, tags);
+        write_tag_sidecar(run, path, tags);
     }
     return !ferror(run->form.printer.to);
 }
@@ -289,7 +291,11 @@ static bool read_arguments(const struct arguments *arguments, struct tag_run *ru
     run->xmp = run->replace || argument(arguments, "xmp") != NULL;
     run->short_name = strcmp(name, "photo.xmp") == 0;
     picture->orient = strcmp(orient, "1") == 0;
-    if (argument(arguments, "xmp-name") && !run->xmp) {
+    if (argument(arguments, "index") && !argument(arguments, "watch")) {
+        complain(arguments, "--index has no effect without --watch");
+        return false;
+    }
+    if (argument(arguments, "xmp-name") && !run->xmp && !argument(arguments, "watch")) {
         complain(arguments, "--xmp-name has no effect without --xmp");
         return false;
     }
@@ -351,6 +357,9 @@ int tag_command(struct arguments *arguments) {
     struct division division = {0};
     size_t views = 0;
     int code = EXIT_USAGE;
+    if (argument(arguments, "watch")) {
+        return read_arguments(arguments, &run, &picture) ? watch_folders(&run) : EXIT_USAGE;
+    }
     if (read_arguments(arguments, &run, &picture) && read_division(arguments, &run, &division) &&
         views_argument(arguments, &views) && find_pictures(arguments, &pictures, &code) &&
         (code = EXIT_USAGE, sidecars_fit(&run, pictures))) {

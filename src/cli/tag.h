@@ -1,5 +1,5 @@
-/* l3a tag, in three files: tag.c has the command and the way through the pictures, tag_rows.c writes what is said about each of
- * them, and tag_shards.c divides the work among processes. */
+/* l3a tag, in four files: tag.c has the command and the way through the pictures, tag_rows.c writes what is said about each of
+ * them, tag_shards.c divides the work among processes, and watch.c tags pictures as they arrive. */
 #ifndef L3A_TAG_H
 #define L3A_TAG_H
 
@@ -108,6 +108,11 @@ enum { TAG_BATCH = 16 }; /* pictures: scores depend on the batch, in their last 
 /* Tags a part of the pictures and writes its rows, to the file if there is one, and otherwise to the standard output. Returns the
  * exit code. */
 int tag_part(struct tag_run *run, size_t first, size_t count, bool last, struct tag_file *file);
+
+/* Writes the tags that are given into the sidecar of a picture. A failure is explained on stderr. */
+void write_tag_sidecar(struct tag_run *run, const char *path, const l3a_tags *tags);
+/* Tags pictures as they arrive in the folders that the command line names, until it is interrupted. Returns the exit code. */
+int watch_folders(struct tag_run *run);
 
 /* Tags a shard of the pictures in the same way. */
 int tag_shard_part(struct tag_run *run, size_t shard, size_t shards, struct tag_file *file);

@@ -288,9 +288,9 @@ static void print_general_advice(const l3a_model *model, const char *path, const
                "right\n"
                "(precision), and %.0f %% of what is shown will be tagged (recall). If four out of five show none of your tags, "
                "only\n"
-               "%.0f %% will be right.%s",
-               expectation->mean_precision[0], expectation->mean_recall, expectation->mean_precision[1],
-               acting ? "\n"
+               "%.0f %% will be right.",
+               expectation->mean_precision[0], expectation->mean_recall, expectation->mean_precision[1]);
+        printf(acting ? "\n"
                       : " It helps to say where the pictures to be tagged are (--unlabelled FOLDER), and to teach some that\n"
                         "show none of your tags (--not).\n");
     }

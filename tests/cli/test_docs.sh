@@ -65,11 +65,17 @@ for name, pair in (("photos.csv", ("cat", "dog")), ("more.csv", ("horse", "sheep
 for label in known:
     shutil.copy([path for path, shown in pictures("test") if shown == {label}][1], f"new/{label}.jpg")
 P
+    mkdir first && cp -r photos new photos.csv more.csv first
     check 'your own pictures' works_as_written your-own-pictures.md
     for label in cat dog horse sheep; do
         check "new/$label.jpg gets its tag" grep -qE "^new/$label.jpg +$label " tags.txt
     done
+    # The same pictures in a folder of their own, where nothing was taught yet.
+    mkdir library && cd library && ln -s "$backbone" backbone.safetensors && cp -r ../first/* . || fail 'the pictures of library.md'
+    check 'a library' works_as_written library.md
+    check 'what was found is copied' test "$(ls horses | wc -l)" -eq 11
+    check 'a list to teach from' grep -q 'photos/3[0-9].jpg,,sheep,' sheep.csv
 else
-    echo "skipped: the commands of your-own-pictures.md need VOC 2007 and the ViT-Tiny, and a build without sanitizers"
+    echo "skipped: the commands of your-own-pictures.md and library.md need VOC 2007 and the ViT-Tiny, and a build without sanitizers"
 fi
 finish
