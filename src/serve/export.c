@@ -20,6 +20,9 @@ void export_start(struct request *request, struct worker *worker) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "use csv or json", "the format '%s' is not known", format);
         return;
     }
+    if (request->server->librarian) {
+        return; /* the index has them */
+    }
     const size_t count = cache_library(request->server->cache, &found);
     request->pictures.items = calloc(count + 1, sizeof *request->pictures.items);
     for (size_t i = 0; request->pictures.items && i < count; i++) {
@@ -70,7 +73,7 @@ static void write_csv(struct picture *picture, const l3a_tags *tags, void *user)
 static void write_json(struct picture *picture, const l3a_tags *tags, void *user) {
     struct text *answer = user;
     size_t written = 0;
-    text_print(answer, answer->length > 1 ? ",\n  {\"path\": " : "\n  {\"path\": ");
+    text_print(answer, answer->length == 1 ? "\n  {\"path\": " : ",\n  {\"path\": "); /* 1: after the bracket */
     text_json(answer, picture->path);
     text_print(answer, ", \"tags\": [");
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
@@ -87,9 +90,17 @@ void export_finish(struct request *request, struct worker *worker) {
     bool bad = false;
     const char *format = query(request, "format", &bad);
     const bool json = format && strcmp(format, "json") == 0;
-    text_print(&request->answer.text, json ? "[" : "path,labels,scores\n");
-    if (pictures_score(request, worker, json ? write_json : write_csv, &request->answer.text)) {
-        text_print(&request->answer.text, json ? "\n]\n" : "");
+    each_tagged *const row = json ? write_json : write_csv;
+    const char *before = json ? "[" : "path,labels,scores\n", *after = json ? "\n]\n" : "";
+    bool good;
+    if (request->server->librarian) {
+        good = export_index(request, worker, row, before, after);
+    } else {
+        text_print(&request->answer.text, "%s", before);
+        good = pictures_score(request, worker, row, &request->answer.text);
+    }
+    if (good) {
+        text_print(&request->answer.text, "%s", request->server->librarian ? "" : after);
         request->answer.type = json ? NULL : "text/csv; charset=utf-8";
         request->answer.download = json ? "tags.json" : "tags.csv";
         request->answer.status = MHD_HTTP_OK;
@@ -150,17 +161,15 @@ static l3a_status shrink(struct request *request, l3a_context *context, const l3
     return status;
 }
 
-void thumbnail_start(struct request *request, struct worker *worker) {
+/* A picture of the library that the request names, decoded and made small. */
+static void make_thumbnail(struct request *request, struct worker *worker, const char *path, size_t size) {
     const l3a_picture_options options = {.size = sizeof options, .orient = 1};
     l3a_picture picture = {.size = sizeof picture};
-    bool bad = false;
-    const char *path = query(request, "path", &bad), *wanted = query(request, "size", &bad), *problem = "the path has a zero byte";
-    const unsigned long size = wanted ? strtoul(wanted, NULL, 10) : 256;
+    const char *problem = NULL;
     size_t count = 0;
-    uint8_t *bytes = bad || !path ? NULL : library_read(request->server, path, &count, &problem);
+    uint8_t *bytes = library_read(request->server, path, &count, &problem);
     if (!bytes) {
-        refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s",
-               path ? path : "?path=", path ? problem : "is missing");
+        refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s", path, problem);
         return;
     }
     if (!format_allowed(request->server, bytes, count, &problem)) {
@@ -171,7 +180,7 @@ void thumbnail_start(struct request *request, struct worker *worker) {
     pthread_mutex_lock(&worker->lock);
     l3a_status status = l3a_picture_decode(worker->context, path, bytes, count, &options, &picture);
     if (status == L3A_OK) {
-        status = shrink(request, worker->context, &picture, size < SMALLEST ? SMALLEST : size > LARGEST ? LARGEST : size);
+        status = shrink(request, worker->context, &picture, size);
     }
     if (status == L3A_OK) {
         request->answer.type = "image/jpeg";
@@ -182,4 +191,15 @@ void thumbnail_start(struct request *request, struct worker *worker) {
     l3a_picture_free(worker->context, &picture);
     pthread_mutex_unlock(&worker->lock);
     free(bytes);
+}
+
+void thumbnail_start(struct request *request, struct worker *worker) {
+    bool bad = false;
+    const char *wanted = query(request, "size", &bad);
+    const unsigned long size = wanted ? strtoul(wanted, NULL, 10) : 256;
+    char *path = library_named(request);
+    if (path) {
+        make_thumbnail(request, worker, path, size < SMALLEST ? SMALLEST : size > LARGEST ? LARGEST : size);
+    }
+    free(path);
 }

@@ -15,8 +15,10 @@ struct taught {
 };
 
 struct lesson_text {
-    char *text; /* the start of a JSON object */
-    bool can_revert;
+    char *text;          /* the start of a JSON object */
+    bool can_undo;       /* it can be undone when it is the last one */
+    bool teaches, names; /* also when it is not: if something of it is left, and if it gave a name */
+    size_t held;         /* pictures that the model still knows from it */
 };
 
 /* ---- Judgements by checksum ---- */
@@ -91,8 +93,8 @@ static void write_labelled(struct text *text, const l3a_model *model, const int8
     text_print(text, "]");
 }
 
-static void write_judgement(struct text *text, const l3a_model *model, const int8_t *labels, int complete) {
-    text_print(text, "{\"tags\": ");
+void judgement_write(struct text *text, const l3a_model *model, const int8_t *labels, int complete) {
+    text_print(text, "\"tags\": ");
     write_labelled(text, model, labels, 1);
     text_print(text, ", \"not\": ");
     if (complete) {
@@ -100,7 +102,7 @@ static void write_judgement(struct text *text, const l3a_model *model, const int
     } else {
         write_labelled(text, model, labels, 0);
     }
-    text_print(text, ", \"only\": %s}", complete ? "false" : "true");
+    text_print(text, ", \"only\": %s", complete ? "false" : "true");
 }
 
 /* The first one with a checksum counts, as in the history. */
@@ -117,7 +119,9 @@ static int gather_taught(const char *path, uint64_t checksum, const int8_t *labe
     if (ledger->chain_count && *find_place(ledger, checksum)) {
         return 0;
     }
-    write_judgement(&text, gathering->model, labels, complete);
+    text_print(&text, "{");
+    judgement_write(&text, gathering->model, labels, complete);
+    text_print(&text, "}");
     if (text.failed) {
         text_free(&text);
         return 1;
@@ -185,8 +189,27 @@ static bool add_lesson(struct ledger *ledger, const l3a_history *history, size_t
         text_free(&text);
         return false;
     }
-    ledger->lessons[ledger->count++] = (struct lesson_text){text.bytes, entry.can_undo};
+    ledger->lessons[ledger->count++] =
+        (struct lesson_text){.text = text.bytes,
+                             .can_undo = entry.can_undo,
+                             .teaches = strcmp(entry.kind, "teach") == 0 || strcmp(entry.kind, "instead") == 0,
+                             .names = strcmp(entry.kind, "rename") == 0,
+                             .held = l3a_history_held(history, index)};
     return true;
+}
+
+/* Whether the last entry took pictures of others back. */
+static bool takes_back(const l3a_history *history) {
+    l3a_history_entry last = {.size = sizeof last};
+    const size_t count = l3a_history_count(history);
+    return count && l3a_history_entry_at(history, count - 1, &last) == L3A_OK && last.taken_back;
+}
+
+/* Pictures of earlier lessons were taken back, or no longer are. */
+static void renew_held(struct ledger *ledger, const l3a_history *history) {
+    for (size_t i = 0; i < ledger->count; i++) {
+        ledger->lessons[i].held = l3a_history_held(history, i);
+    }
 }
 
 static void drop_lesson(struct ledger *ledger) {
@@ -272,6 +295,7 @@ void ledger_follow(struct ledger *ledger, const l3a_history *history, const uint
     const size_t lessons = l3a_history_count(history);
     pthread_mutex_lock(&ledger->lock);
     ledger->current = ledger->current && touched && lessons <= ledger->count + 1 && ledger->count <= lessons + 1;
+    const bool undone = ledger->count > lessons;
     while (ledger->current && ledger->count > lessons) {
         drop_lesson(ledger);
     }
@@ -281,18 +305,22 @@ void ledger_follow(struct ledger *ledger, const l3a_history *history, const uint
     for (size_t i = 0; ledger->current && i < count; i++) {
         ledger->current = judge_again(ledger, history, touched[i]);
     }
+    if (ledger->current && (undone || takes_back(history))) {
+        renew_held(ledger, history);
+    }
     pthread_mutex_unlock(&ledger->lock);
 }
 
 void ledger_write_history(struct ledger *ledger, struct text *text) {
-    bool can_undo = true;
     text_print(text, "{\"lessons\": [");
     pthread_mutex_lock(&ledger->lock);
     for (size_t i = ledger->count; i-- > 0;) {
-        can_undo = can_undo && ledger->lessons[i].can_revert;
+        const struct lesson_text *lesson = &ledger->lessons[i];
+        const bool last = i + 1 == ledger->count;
+        const bool can_undo = last ? lesson->can_undo : lesson->names || (lesson->teaches && lesson->held);
         text_print(text, i + 1 < ledger->count ? ",\n  " : "\n  ");
-        text_add(text, ledger->lessons[i].text, strlen(ledger->lessons[i].text));
-        text_print(text, ", \"can_undo\": %s}", can_undo ? "true" : "false");
+        text_add(text, lesson->text, strlen(lesson->text));
+        text_print(text, ", \"held\": %zu, \"can_undo\": %s}", lesson->held, can_undo ? "true" : "false");
     }
     text_print(text, "], \"gap\": ");
     text_json(text, ledger->gap ? ledger->gap : "");

@@ -1,4 +1,5 @@
 /* POST /v1/teach, /v1/undo and /v1/rename: what the teacher does. */
+#include "serve/librarian.h"
 #include "serve/tagging.h"
 
 #include <stdlib.h>
@@ -47,11 +48,12 @@ static void changed(struct server *server) {
     }
 }
 
-/* The history has one lesson more or less, which touched these pictures. */
-static void follow(struct server *server, uint64_t *touched, size_t count) {
+/* The history has one lesson more or less, which touched these pictures; renamed: it gave a class another name. */
+static void follow(struct server *server, uint64_t *touched, size_t count, bool renamed) {
     const l3a_history *history = NULL;
     if (l3a_tagger_history(server->model.tagger, &history) == L3A_OK) {
         ledger_follow(&server->ledger, history, touched, count);
+        librarian_say(server, history, renamed ? NULL : touched, count);
     } else {
         ledger_outdate(&server->ledger);
     }
@@ -79,7 +81,7 @@ static bool takes_features(struct server *server) {
 static void forget_keys(struct request *request) {
     for (size_t i = 0; i < request->pictures.count; i++) {
         struct picture *picture = &request->pictures.items[i];
-        if (picture->features) {
+        if (picture->features && !picture->path) {
             free(picture->features);
             picture->features = NULL;
             picture->problem = MHD_HTTP_GONE;
@@ -208,7 +210,7 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
     if (taught) {
         size_t count;
         uint64_t *touched = touched_last(server, &count);
-        follow(server, touched, count);
+        follow(server, touched, count, false);
         atomic_fetch_add(&server->metrics.lessons, 1);
         atomic_fetch_add(&server->metrics.lesson_pictures, taught);
     }
@@ -267,37 +269,127 @@ void undo_start(struct request *request, struct worker *worker) {
     }
 }
 
-/* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. */
+/* The lesson with this id, or the last one (NULL); false: there is none. */
+static bool find_lesson(struct server *server, const char *wanted, l3a_history_entry *entry, size_t *index, bool *is_last) {
+    const l3a_history *history = NULL;
+    char id[LESSON_ID];
+    *entry = (l3a_history_entry){.size = sizeof *entry};
+    if (l3a_tagger_history(server->model.tagger, &history) != L3A_OK) {
+        return false;
+    }
+    const size_t count = l3a_history_count(history);
+    for (size_t i = count; i-- > 0;) {
+        if (l3a_history_entry_at(history, i, entry) == L3A_OK) {
+            lesson_id(entry->id, id);
+            if (!wanted || strcmp(wanted, id) == 0) {
+                *is_last = i + 1 == count;
+                *index = i;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. Any lesson can be named;
+ * one that is not the last is taken back by a new entry. */
 void undo_lesson(struct request *request) {
     struct server *server = request->server;
+    l3a_tagger *tagger = server->model.tagger;
     const char *wanted = json_value_text(json_value_get(json_tree_root(request->body.json), "id"), NULL);
-    char id[LESSON_ID];
-    l3a_history_entry last;
-    last_lesson(server, &last);
-    lesson_id(last.id, id);
-    if (wanted && strcmp(wanted, id) != 0) {
-        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "lesson %s is not the last one",
-               wanted);
+    l3a_history_entry entry;
+    size_t count = 0, index;
+    bool is_last = true;
+    const bool found = find_lesson(server, wanted, &entry, &index, &is_last);
+    if (wanted && !found) {
+        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "there is no lesson %s", wanted);
         return;
     }
-    size_t count;
-    const bool renamed = last.old_name != NULL;
-    uint64_t *touched = touched_last(server, &count);
-    const l3a_status status = l3a_tagger_undo(server->model.tagger, NULL);
+    const bool renamed = entry.old_name != NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    uint64_t *touched = is_last ? touched_last(server, &count) : NULL;
+    const l3a_status status = is_last ? l3a_tagger_undo(tagger, NULL) : l3a_tagger_revert(tagger, entry.id, &report);
     if (status != L3A_OK) {
         free(touched);
         refuse_change(request, status);
         return;
     }
-    if (renamed) { /* a class has its old name again */
+    touched = is_last ? touched : touched_last(server, &count); /* of the new entry */
+    if (renamed) {                                              /* a class has its old name again */
         ledger_outdate(&server->ledger);
     }
-    follow(server, touched, count);
+    follow(server, touched, count, renamed);
     atomic_fetch_add(&server->metrics.undone, 1);
     text_print(&request->answer.text, "{\"undone\": {");
-    lesson_write(&request->answer.text, &last);
-    text_print(&request->answer.text, ", \"pictures\": %zu}, ", last.pictures);
+    lesson_write(&request->answer.text, &entry);
+    text_print(&request->answer.text, ", \"pictures\": %zu}, ", is_last ? entry.pictures : (size_t)report.images);
     classes_end(request);
+}
+
+/* ---- GET /v1/lesson ---- */
+
+void lesson_start(struct request *request, struct worker *worker) {
+    bool bad = false;
+    const char *id = query(request, "id", &bad);
+    (void)worker;
+    if (!id || bad) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "give the id of a lesson, as the history has it: ?id=…", "the lesson is not named");
+    }
+}
+
+struct lesson_writing {
+    struct server *server;
+    struct text *text;
+    const l3a_model *model;
+    size_t count;
+};
+
+/* Pictures of the library are named as there, and others by the name that they were sent with. */
+static int write_lesson_picture(const char *path, uint64_t checksum, const int8_t *labels, int complete, int held, void *user) {
+    struct lesson_writing *writing = user;
+    struct text *text = writing->text;
+    const uint64_t id = shelf_known(writing->server, checksum);
+    char *known = id ? shelf_path(writing->server, id) : NULL, key[KEY_TEXT];
+    const char *slash = strrchr(path, '/');
+    shelf_key(checksum, key);
+    text_print(text, writing->count++ ? ",\n  {\"path\": " : "\n  {\"path\": ");
+    if (known) {
+        text_json(text, known);
+        text_print(text, ", \"id\": %llu", (unsigned long long)id);
+    } else {
+        text_print(text, "null, \"id\": null");
+    }
+    text_print(text, ", \"name\": ");
+    text_json(text, path[0] == '/' && slash ? slash + 1 : path); /* nobody need know the folders of this machine */
+    text_print(text, ", \"key\": \"%s\", \"held\": %s, ", key, held ? "true" : "false");
+    judgement_write(text, writing->model, labels, complete);
+    text_print(text, "}");
+    free(known);
+    return text->failed;
+}
+
+void lesson_pictures(struct request *request) {
+    struct server *server = request->server;
+    bool bad = false, is_last;
+    const char *id = query(request, "id", &bad);
+    const l3a_history *history = NULL;
+    l3a_history_entry entry;
+    size_t index;
+    if (!find_lesson(server, id, &entry, &index, &is_last) || l3a_tagger_history(server->model.tagger, &history) != L3A_OK) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "it may have been undone; see the history", "there is no lesson %s", id);
+        return;
+    }
+    struct lesson_writing writing = {server, &request->answer.text, l3a_history_model(history), 0};
+    text_print(writing.text, "{");
+    lesson_write(writing.text, &entry);
+    text_print(writing.text, ", \"kind\": \"%s\", \"pictures\": [", entry.kind);
+    const l3a_status status = l3a_history_lesson(history, index, write_lesson_picture, &writing);
+    if (status != L3A_OK) {
+        refuse_by_library(request, status);
+        return;
+    }
+    text_print(writing.text, "]}\n");
+    request->answer.status = MHD_HTTP_OK;
 }
 
 void rename_start(struct request *request, struct worker *worker) {
@@ -320,6 +412,7 @@ void rename_class(struct request *request) {
         return;
     }
     ledger_outdate(&server->ledger);
+    librarian_say(server, NULL, NULL, 0);
     changed(server);
     text_print(&request->answer.text, "{\"exact\": %s", exact ? "true" : "false");
     text_print(&request->answer.text, ", ");

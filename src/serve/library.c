@@ -1,5 +1,7 @@
 #include "serve/library.h"
 
+#include "serve/librarian.h"
+
 #include "serve/path.h"
 
 #include <dirent.h>
@@ -56,6 +58,18 @@ int library_open(const struct server *server, const char *path, bool folder, con
         return -1;
     }
     return file;
+}
+
+bool library_reaches(const struct librarian *librarian, const char *relative) {
+    if (!librarian->nested) {
+        return true;
+    }
+    const int file = open_below(librarian->server, relative, O_PATH);
+    const bool leads_out = file < 0 && (errno == EXDEV || errno == ELOOP);
+    if (file >= 0) {
+        close(file);
+    }
+    return !leads_out;
 }
 
 uint8_t *library_read(const struct server *server, const char *path, size_t *count, const char **problem) {
@@ -258,15 +272,36 @@ void library_start(struct request *request, struct worker *worker) {
 
 /* ---- Pictures ---- */
 
-void library_picture_start(struct request *request, struct worker *worker) {
+char *library_named(struct request *request) {
     bool bad = false;
-    const char *path = query(request, "path", &bad), *problem = "the path has a zero byte";
-    char first[FIRST_BYTES];
-    (void)worker;
-    const int file = bad || !path ? -1 : library_open(request->server, path, false, &problem);
-    if (file < 0) {
+    const char *path = query(request, "path", &bad), *number = query(request, "id", &bad);
+    uint64_t id = 0;
+    char *named = bad ? NULL : copy_string(path);
+    if (!bad && !path && number && read_number(number, INT64_MAX, &id)) {
+        named = shelf_path(request->server, id);
+    }
+    if (!named) {
         refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s",
-               path ? path : "?path=", path ? problem : "is missing");
+               path     ? path
+               : number ? number
+                        : "?path=",
+               bad                ? "there is a zero byte"
+               : !path && !number ? "is missing"
+                                  : "the library has no such picture");
+    }
+    return named;
+}
+
+void library_picture_start(struct request *request, struct worker *worker) {
+    const char *problem;
+    char first[FIRST_BYTES], *path = library_named(request);
+    (void)worker;
+    const int file = path ? library_open(request->server, path, false, &problem) : -1;
+    if (file < 0) {
+        if (path) {
+            refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s", path, problem);
+        }
+        free(path);
         return;
     }
     const ssize_t count = read(file, first, sizeof first);
@@ -274,8 +309,10 @@ void library_picture_start(struct request *request, struct worker *worker) {
     if (!format) {
         close(file);
         refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: this is not a picture", path);
+        free(path);
         return;
     }
+    free(path);
     request->answer.type = strcmp(format, "jpeg") == 0   ? "image/jpeg"
                            : strcmp(format, "png") == 0  ? "image/png"
                            : strcmp(format, "webp") == 0 ? "image/webp"

@@ -1,4 +1,5 @@
 /* GET /metrics, in the text format of Prometheus. docs/serving.md says what each one means. */
+#include "serve/librarian.h"
 #include "serve/protocols.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ void histogram_add(struct histogram *histogram, double seconds) {
     atomic_fetch_add(&histogram->micros, (uint_fast64_t)(seconds * 1e6));
 }
 
-static void write_histogram(struct text *text, const char *name, const char *labels, struct histogram *histogram) {
+void histogram_write(struct text *text, const char *name, const char *labels, struct histogram *histogram) {
     const char *comma = labels[0] ? "," : "";
     unsigned long long sum = 0;
     for (size_t i = 0; i <= BUCKETS; i++) {
@@ -31,12 +32,12 @@ static void write_histogram(struct text *text, const char *name, const char *lab
     text_print(text, "%s_count{%s} %llu\n", name, labels, sum);
 }
 
-static void explain(struct text *text, const char *name, const char *type, const char *help) {
+void metric_explain(struct text *text, const char *name, const char *type, const char *help) {
     text_print(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void write_value(struct text *text, const char *name, const char *type, const char *help, unsigned long long value) {
-    explain(text, name, type, help);
+void metric_write(struct text *text, const char *name, const char *type, const char *help, unsigned long long value) {
+    metric_explain(text, name, type, help);
     text_print(text, "%s %llu\n", name, value);
 }
 
@@ -60,7 +61,7 @@ static void route_label(size_t route, char label[96]) {
 
 static void write_requests(struct text *text, struct metrics *metrics) {
     char label[96];
-    explain(text, "l3a_requests_total", "counter", "Requests that were answered, by route and kind of status.");
+    metric_explain(text, "l3a_requests_total", "counter", "Requests that were answered, by route and kind of status.");
     for (size_t i = 0; i < ROUTES; i++) {
         route_label(was_used(metrics, i) ? i : ROUTES - 1, label);
         for (size_t k = 1; k < 6; k++) {
@@ -70,18 +71,18 @@ static void write_requests(struct text *text, struct metrics *metrics) {
             }
         }
     }
-    explain(text, "l3a_request_seconds", "histogram", "Time from the head of a request to the end of its answer.");
+    metric_explain(text, "l3a_request_seconds", "histogram", "Time from the head of a request to the end of its answer.");
     for (size_t i = 0; i < ROUTES; i++) {
         if (was_used(metrics, i)) {
             route_label(i, label);
-            write_histogram(text, "l3a_request_seconds", label, &metrics->seconds[i]);
+            histogram_write(text, "l3a_request_seconds", label, &metrics->seconds[i]);
         }
     }
 }
 
 static void write_batches(struct text *text, struct metrics *metrics) {
     unsigned long long sum = 0;
-    explain(text, "l3a_batch_pictures", "histogram", "Pictures that went through the backbone together.");
+    metric_explain(text, "l3a_batch_pictures", "histogram", "Pictures that went through the backbone together.");
     for (size_t i = 0; i <= BATCH_BUCKETS; i++) {
         sum += atomic_load(&metrics->batches[i]);
         if (i < BATCH_BUCKETS) {
@@ -117,11 +118,11 @@ static void write_queues(struct text *text, struct server *server) {
     const size_t lessons = server->teacher.waiting;
     pthread_mutex_unlock(&server->teacher.lock);
     cache_measure(server->cache, &cached, &bytes);
-    write_value(text, "l3a_queue_pictures", "gauge", "Pictures of requests that wait for their features.", waiting);
-    write_value(text, "l3a_queue_limit", "gauge", "Pictures that may wait; more are refused with 429.", server->options->queue);
-    write_value(text, "l3a_teacher_waiting", "gauge", "Requests that wait for the teacher.", lessons);
-    write_value(text, "l3a_cache_pictures", "gauge", "Pictures whose features are kept in memory.", cached);
-    write_value(text, "l3a_cache_bytes", "gauge", "Memory of these features.", bytes);
+    metric_write(text, "l3a_queue_pictures", "gauge", "Pictures of requests that wait for their features.", waiting);
+    metric_write(text, "l3a_queue_limit", "gauge", "Pictures that may wait; more are refused with 429.", server->options->queue);
+    metric_write(text, "l3a_teacher_waiting", "gauge", "Requests that wait for the teacher.", lessons);
+    metric_write(text, "l3a_cache_pictures", "gauge", "Pictures whose features are kept in memory.", cached);
+    metric_write(text, "l3a_cache_bytes", "gauge", "Memory of these features.", bytes);
 }
 
 static void write_counts(struct text *text, struct metrics *metrics) {
@@ -148,7 +149,7 @@ static void write_counts(struct text *text, struct metrics *metrics) {
         {"l3a_connections_dropped_total", "counter", "Connections that were ended to make room for others.", &metrics->dropped},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        write_value(text, counts[i].name, counts[i].type, counts[i].help, (unsigned long long)atomic_load(counts[i].value));
+        metric_write(text, counts[i].name, counts[i].type, counts[i].help, (unsigned long long)atomic_load(counts[i].value));
     }
 }
 
@@ -160,15 +161,16 @@ void metrics_now(struct request *request) {
     write_queues(text, server);
     write_batches(text, &server->metrics);
     write_counts(text, &server->metrics);
-    explain(text, "l3a_teaching_seconds", "histogram", "Time that a lesson took, without waiting for the teacher.");
-    write_histogram(text, "l3a_teaching_seconds", "", &server->metrics.teaching);
-    write_value(text, "l3a_edition", "gauge", "The number of the edition of the model; every change makes a new one.",
-                knowledge->edition);
-    write_value(text, "l3a_classes", "gauge", "Classes that the model knows.", knowledge->classes);
-    write_value(text, "l3a_ready", "gauge", "Whether /v2/health/ready says yes.", server_ready(server));
-    write_value(text, "l3a_log_lines_lost_total", "counter", "Lines of the log that could not be written.",
-                log_lost(server->options->events->log));
-    write_value(text, "l3a_memory_bytes", "gauge", "Memory of the process.", resident_bytes());
+    metric_explain(text, "l3a_teaching_seconds", "histogram", "Time that a lesson took, without waiting for the teacher.");
+    histogram_write(text, "l3a_teaching_seconds", "", &server->metrics.teaching);
+    library_metrics(server, text);
+    metric_write(text, "l3a_edition", "gauge", "The number of the edition of the model; every change makes a new one.",
+                 knowledge->edition);
+    metric_write(text, "l3a_classes", "gauge", "Classes that the model knows.", knowledge->classes);
+    metric_write(text, "l3a_ready", "gauge", "Whether /v2/health/ready says yes.", server_ready(server));
+    metric_write(text, "l3a_log_lines_lost_total", "counter", "Lines of the log that could not be written.",
+                 log_lost(server->options->events->log));
+    metric_write(text, "l3a_memory_bytes", "gauge", "Memory of the process.", resident_bytes());
     request->answer.type = "text/plain; version=0.0.4; charset=utf-8";
     request->answer.status = MHD_HTTP_OK;
     knowledge_free(knowledge);

@@ -108,6 +108,7 @@ void request_release(struct request *request) {
     for (size_t i = 0; i < request->pictures.count; i++) {
         struct picture *picture = &request->pictures.items[i];
         free(picture->name);
+        free(picture->place);
         free(picture->input);
         free(picture->features);
         free(picture->error);

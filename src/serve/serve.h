@@ -37,6 +37,9 @@ bool serve_address_open(struct serve_address *address);
 struct serve_options {
     struct serve_address address;   /* open; the server closes its socket */
     const char *library;            /* a folder of pictures; NULL: none */
+    bool remember;                  /* keeps an index of the library … */
+    const char *index;              /* … in this file; NULL: beside the model */
+    bool write_xmp;                 /* writes tags beside the pictures of the library */
     struct tokens *tokens;          /* one of which requests need; none: they need none. The server takes them */
     struct token_files token_files; /* where they are, to read them again */
     const char *base_path;          /* that all paths begin with, such as "/tags"; "": they do not */

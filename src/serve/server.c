@@ -1,5 +1,6 @@
 /* Starting and ending the server. */
 #include "serve/http.h"
+#include "serve/librarian.h"
 #include "serve/peers.h"
 #include "serve/protocols.h"
 
@@ -300,6 +301,7 @@ static bool start(struct server *server) {
         note(server, LOG_ERROR, "not enough memory");
         return false;
     }
+    librarian_start(server);
     return start_daemon(server);
 }
 
@@ -322,11 +324,14 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
         note(server, LOG_INFO, "listening at http://%s%s%s:%u%s/", address->six ? "[" : "", address->host, address->six ? "]" : "",
              address->port, options->base_path);
         wait_for_end(server, &signals);
+        librarian_hurry(server);
         drain(server, &signals);
     }
     pipeline_stop(server);
     examiner_stop(server); /* it may need the teacher */
     teacher_stop(server);
+    librarian_stop(server);
+    librarian_free(server);
     pipeline_free(server);
     if (server->daemon) {
         part(server);

@@ -28,6 +28,8 @@ struct picture {
     struct request *request;
     char *name;         /* what answers and messages call it */
     const char *path;   /* in the library; NULL: it was sent */
+    uint64_t id;        /* in its index; 0: not known */
+    char *place;        /* the path, if the request did not name it */
     const char *base64; /* of a picture that was sent as a text; NULL: as bytes */
     size_t base64_length;
     const void *bytes; /* in the body of the request */
@@ -213,6 +215,8 @@ void ledger_follow(struct ledger *ledger, const l3a_history *history, const uint
 /* The id of a lesson as answers and requests have it: a text, since not every program keeps 64 bits of a number. */
 enum { LESSON_ID = 17 };
 void lesson_id(uint64_t id, char text[LESSON_ID]);
+/* How a picture was judged, as members of an object. */
+void judgement_write(struct text *text, const l3a_model *model, const int8_t *labels, int complete);
 /* The number and the id of a lesson, as members of an object. */
 void lesson_write(struct text *text, const l3a_history_entry *entry);
 
@@ -274,7 +278,7 @@ struct teacher {
     pthread_cond_t work;
     struct request *first, **last;
     size_t waiting;
-    bool stop, reload, copy, unsaved;
+    bool stop, reload, copy, tell, unsaved;
     bool unreadable;    /* the history cannot be read */
     bool cancelled;     /* a change was cancelled because the server ends */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
@@ -288,6 +292,8 @@ bool teacher_start(struct server *server);
 /* Teaches what is waiting, saves the model, and ends. */
 void teacher_stop(struct server *server);
 void teacher_reload(struct server *server);
+/* Asks for everything that was said, for the index of the library. */
+void teacher_tell(struct server *server);
 /* Asks for a copy of the model for the examiner. */
 void teacher_copy(struct server *server);
 /* Hands a request to the teacher; false: too many are waiting. */
@@ -393,9 +399,16 @@ struct metrics {
     atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves, save_failures, unsaved, examined;
     struct histogram teaching;
     atomic_uint_fast64_t connections, connections_total, timed_out, dropped;
+    /* Of the index of the library. */
+    atomic_uint_fast64_t index_looked, index_known, index_failed, index_looking_micros, index_scored, index_scoring_micros,
+        index_kept_answers, index_features, sidecars;
+    struct histogram scanning, finding;
 };
 
 void histogram_add(struct histogram *histogram, double seconds);
+void histogram_write(struct text *text, const char *name, const char *labels, struct histogram *histogram);
+void metric_explain(struct text *text, const char *name, const char *type, const char *help);
+void metric_write(struct text *text, const char *name, const char *type, const char *help, unsigned long long value);
 void metrics_now(struct request *request);
 
 /* ---- Connections that are being closed ---- */
@@ -475,6 +488,8 @@ struct server {
     struct examiner examiner;
     struct metrics metrics;
     struct parting parting;
+    struct librarian *librarian; /* NULL: there is no index … */
+    char *forgetful;             /* … for this reason; NULL: none is wanted */
 };
 
 double seconds_now(void);
@@ -492,6 +507,8 @@ void teach_finish(struct request *request, struct worker *worker);
 void teach_lesson(struct request *request);
 void undo_start(struct request *request, struct worker *worker);
 void undo_lesson(struct request *request);
+void lesson_start(struct request *request, struct worker *worker);
+void lesson_pictures(struct request *request);
 void rename_start(struct request *request, struct worker *worker);
 void rename_class(struct request *request);
 void status_now(struct request *request);

@@ -1,5 +1,6 @@
 /* What the server says about itself, and the table of routes. */
 #include "serve/export.h"
+#include "serve/librarian.h"
 #include "serve/library.h"
 #include "serve/model.h"
 #include "serve/protocols.h"
@@ -69,12 +70,13 @@ void status_now(struct request *request) {
     text_json(answer, server->model.name);
     text_print(answer, ", \"backbone\": ");
     text_json(answer, server->model.backbone);
-    text_print(answer,
-               ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, "
-               "\"role\": \"%s\", ",
-               server->pipeline.width, knowledge->classes, (unsigned long long)knowledge->edition,
-               server->library >= 0 ? "true" : "false", server->model.readonly ? "true" : "false",
-               has_tokens(server) ? "true" : "false", role_names[request->bearer.role]);
+    text_print(
+        answer,
+        ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"index\": %s, \"readonly\": %s, \"token\": %s, "
+        "\"role\": \"%s\", ",
+        server->pipeline.width, knowledge->classes, (unsigned long long)knowledge->edition, server->library >= 0 ? "true" : "false",
+        server->librarian ? "true" : "false", server->model.readonly ? "true" : "false", has_tokens(server) ? "true" : "false",
+        role_names[request->bearer.role]);
     text_print(answer, "\"max_body\": %llu, \"ready\": %s, \"demo\": %s", (unsigned long long)server->options->body,
                ready ? "true" : "false", server->options->demo ? "true" : "false");
     pthread_mutex_lock(&server->teacher.lock);
@@ -82,6 +84,10 @@ void status_now(struct request *request) {
     pthread_mutex_unlock(&server->teacher.lock);
     text_print(answer, ", \"unsaved\": %llu, \"savable\": %s", (unsigned long long)atomic_load(&server->metrics.unsaved),
                savable ? "true" : "false");
+    if (server->forgetful) {
+        text_print(answer, ", \"index_problem\": ");
+        text_json(answer, server->forgetful);
+    }
     if (!ready) {
         text_print(answer, ", \"trouble\": ");
         server_trouble(server, answer);
@@ -131,10 +137,17 @@ const struct route routes[] = {
     {.method = "GET", .path = "/v1/status", .role = ROLE_READ, .now = status_now},
     {.method = "GET", .path = "/v1/classes", .role = ROLE_READ, .now = classes_now},
     {.method = "GET", .path = "/v1/history", .role = ROLE_READ, .now = history_now},
+    {.method = "GET", .path = "/v1/lesson", .role = ROLE_READ, .start = lesson_start, .teach = lesson_pictures},
     {.method = "GET", .path = "/v1/quality", .role = ROLE_READ, .examine = true},
     {.method = "GET", .path = "/v1/library", .role = ROLE_READ, .slow = true, .start = library_start},
     {.method = "GET", .path = "/v1/library/picture", .role = ROLE_READ, .slow = true, .start = library_picture_start},
     {.method = "GET", .path = "/v1/library/thumbnail", .role = ROLE_READ, .slow = true, .start = thumbnail_start},
+    {.method = "GET", .path = "/v1/library/state", .role = ROLE_READ, .now = library_state_now},
+    {.method = "GET", .path = "/v1/library/folders", .role = ROLE_READ, .slow = true, .start = library_folders_start},
+    {.method = "GET", .path = "/v1/library/problems", .role = ROLE_READ, .slow = true, .start = library_problems_start},
+    {.method = "GET", .path = "/v1/find", .role = ROLE_READ, .slow = true, .start = find_start},
+    {.method = "GET", .path = "/v1/duplicates", .role = ROLE_READ, .slow = true, .start = duplicates_start},
+    {.method = "GET", .path = "/v1/words", .role = ROLE_READ, .slow = true, .start = words_start},
     {.method = "GET", .path = "/v1/export", .role = ROLE_READ, .slow = true, .start = export_start, .finish = export_finish},
     {.method = "POST", .path = "/v1/xmp", .role = ROLE_READ, .changes = true, .slow = true, .start = xmp_start},
     {.method = "GET", .path = "/v1/model", .role = ROLE_ADMIN, .teach = model_download},

@@ -1,6 +1,8 @@
 /* POST /v1/tag and /v1/score: pictures, and their tags. */
 #include "serve/tagging.h"
 
+#include "serve/librarian.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,8 @@ static bool find_key(struct request *request, const char *key, struct picture *p
         return false;
     }
     snprintf(picture->key, sizeof picture->key, "%s", key);
-    if (!cache_find(server->cache, key, picture->features, &picture->checksum)) {
+    if (!cache_find(server->cache, key, picture->features, &picture->checksum) &&
+        !shelf_find_key(server, key, picture->features, &picture->checksum)) {
         free(picture->features);
         picture->features = NULL;
         picture->problem = MHD_HTTP_GONE;
@@ -57,15 +60,36 @@ static bool find_key(struct request *request, const char *key, struct picture *p
     return true;
 }
 
+/* The number of a picture in the index of the library. Numbers of JSON are exact up to 2⁵³, and there are no more pictures. */
+static bool read_id(struct request *request, const struct json_value *value, size_t number, struct picture *picture) {
+    const double id = json_value_kind(value) == JSON_NUMBER ? json_value_number(value) : 0;
+    if (!request->server->librarian) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send the picture as 'image' or 'path'",
+               "picture %zu has an 'id', and this server has no index of a library", number + 1);
+        return false;
+    }
+    if (!(id >= 1 && id <= 9007199254740992.0 && id == floor(id))) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "take the id from /v1/find", "the 'id' of picture %zu is not one", number + 1);
+        return false;
+    }
+    picture->id = (uint64_t)id;
+    return true;
+}
+
 bool picture_read(struct request *request, const struct json_value *told, struct picture *picture, size_t number) {
     const char *name = json_value_text(json_value_get(told, "name"), NULL),
                *key = json_value_text(json_value_get(told, "key"), NULL);
     const char *path = json_value_text(json_value_get(told, "path"), NULL);
+    const struct json_value *id = json_value_get(told, "id");
     const char *image = json_value_text(json_value_get(told, "image"), &picture->base64_length);
     char numbered[40];
-    if (json_value_kind(told) != JSON_OBJECT || !!key + !!path + !!image != 1) {
-        refuse(request, MHD_HTTP_BAD_REQUEST, "give each picture one of 'image' (base64), 'path' (in the library) and 'key'",
-               "picture %zu does not have exactly one of 'image', 'path' and 'key'", number + 1);
+    if (json_value_kind(told) != JSON_OBJECT || !!key + !!path + !!image + !!id != 1) {
+        refuse(request, MHD_HTTP_BAD_REQUEST,
+               "give each picture one of 'image' (base64), 'path' and 'id' (in the library), and 'key'",
+               "picture %zu does not have exactly one of 'image', 'path', 'id' and 'key'", number + 1);
+        return false;
+    }
+    if (id && !read_id(request, id, number, picture)) {
         return false;
     }
     snprintf(numbered, sizeof numbered, "picture %zu", number + 1);
@@ -97,6 +121,7 @@ bool pictures_read(struct request *request) {
             return false;
         }
     }
+    shelf_fill(request);
     return true;
 }
 
@@ -209,7 +234,7 @@ bool pictures_score(struct request *request, struct worker *worker, each_tagged 
 /* ---- Writing ---- */
 
 /* The distance from the threshold of the tag most in doubt, as `l3a tag --sort uncertain` has it, turned into 1 (in doubt) to 0. */
-static double uncertainty(const l3a_tags *tags) {
+double tags_uncertainty(const l3a_tags *tags) {
     double least = INFINITY;
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
         const double distance = fabs((double)l3a_tags_score(tags, i) - l3a_tags_threshold(tags, i));
@@ -244,6 +269,9 @@ void picture_write(struct text *text, const struct picture *picture, const l3a_t
         text_print(text, ", \"key\": ");
         text_json(text, picture->key);
     }
+    if (picture->id) {
+        text_print(text, ", \"id\": %llu", (unsigned long long)picture->id);
+    }
     if (picture->path) {
         text_print(text, ", \"path\": ");
         text_json(text, picture->path);
@@ -259,7 +287,7 @@ void picture_write(struct text *text, const struct picture *picture, const l3a_t
     text_print(text, ", \"tags\": ");
     tags_write(text, tags, all);
     text_print(text, ", \"uncertain\": ");
-    text_number(text, uncertainty(tags), 4);
+    text_number(text, tags_uncertainty(tags), 4);
     text_print(text, ", \"taught\": ");
     ledger_write_taught(&picture->request->server->ledger, picture->checksum, text);
     text_print(text, "}");

@@ -20,6 +20,8 @@ typedef void each_tagged(struct picture *picture, const l3a_tags *tags, void *us
 bool pictures_score(struct request *request, struct worker *worker, each_tagged *each, void *user);
 /* Adds the object of a picture to the answer. */
 void picture_write(struct text *text, const struct picture *picture, const l3a_tags *tags, bool all);
+/* 1: a tag is in doubt; 0: none is. */
+double tags_uncertainty(const l3a_tags *tags);
 void tags_write(struct text *text, const l3a_tags *tags, bool all);
 
 #endif

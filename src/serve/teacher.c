@@ -1,7 +1,7 @@
 /* The teacher: one thread at low priority that owns the tagger and its context. It takes requests in turn; whatever changes the
  * model is in the synced history before the request is answered. Readers go on with the edition they have, and see the next one
  * when it is published. The model file follows in the background, when no request waits: the history is then folded into it. */
-#include "serve/server.h"
+#include "serve/librarian.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +141,7 @@ bool teacher_publish(struct server *server) {
     server->knowledge.current = made;
     pthread_mutex_unlock(&server->knowledge.lock);
     knowledge_free(old);
+    librarian_tell_edition(server);
     return true;
 }
 
@@ -244,6 +245,7 @@ static void reload(struct server *server) {
     server->teacher.declined = 0;
     teacher_set_unsavable(server, NULL);
     ledger_outdate(&server->ledger);
+    librarian_say(server, NULL, NULL, 0);
     if (teacher_publish(server)) {
         note(server, LOG_INFO, "loaded %s again", server->model.path);
     }
@@ -268,7 +270,7 @@ static void look_again(struct server *server) {
 }
 
 /* What the teacher does next. */
-enum duty { TEACH, SAVE, RELOAD, COPY, END };
+enum duty { TEACH, SAVE, RELOAD, COPY, TELL, END };
 
 /* Saving comes before the next lesson, so that a process that is killed never leaves many lessons to learn again. */
 static enum duty next_duty(struct teacher *teacher, struct request **request) {
@@ -279,7 +281,7 @@ static enum duty next_duty(struct teacher *teacher, struct request **request) {
     const bool troubled = (teacher->trouble && !teacher->trouble_stays) || teacher->unsavable;
     until.tv_sec += troubled ? TROUBLE_SECONDS : SAVE_SECONDS;
     int waited = 0;
-    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !teacher->copy && !waited) {
+    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !teacher->copy && !teacher->tell && !waited) {
         if (teacher->unsaved || troubled) {
             waited = pthread_cond_timedwait(&teacher->work, &teacher->lock, &until);
         } else {
@@ -288,6 +290,7 @@ static enum duty next_duty(struct teacher *teacher, struct request **request) {
     }
     const enum duty duty = teacher->reload  ? RELOAD
                            : teacher->copy  ? COPY
+                           : teacher->tell  ? TELL
                            : due            ? SAVE
                            : teacher->first ? TEACH
                            : teacher->stop  ? END
@@ -296,6 +299,8 @@ static enum duty next_duty(struct teacher *teacher, struct request **request) {
         teacher->reload = false;
     } else if (duty == COPY) {
         teacher->copy = false;
+    } else if (duty == TELL) {
+        teacher->tell = false;
     } else if (duty == TEACH) {
         *request = teacher->first;
         teacher->first = (*request)->next;
@@ -341,6 +346,7 @@ static void *teach(void *argument) {
         case SAVE: save_now(server); break;
         case RELOAD: reload(server); break;
         case COPY: examiner_copy(server); break;
+        case TELL: librarian_say(server, NULL, NULL, 0); break;
         case END: save_at_end(server); return NULL;
         }
     }
@@ -371,6 +377,10 @@ void teacher_reload(struct server *server) {
 
 void teacher_copy(struct server *server) {
     tell(&server->teacher, &server->teacher.copy);
+}
+
+void teacher_tell(struct server *server) {
+    tell(&server->teacher, &server->teacher.tell);
 }
 
 void teacher_stop(struct server *server) {

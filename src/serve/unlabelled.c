@@ -1,23 +1,48 @@
 /* The pictures of the library that were looked at are the model's unlabelled ones: before a lesson, if there are many and their
  * number has grown by a quarter since. They say what is common in the library, and so what does not tell one tag from another.
  *
- * The model keeps them, and the server only their features, in its cache. So after a restart those of the model stay until more
- * pictures were looked at than they were drawn from. */
-#include "serve/server.h"
+ * The model keeps them, and the index of the library their features; a server without an index has them in its cache, so that after
+ * a restart those of the model stay until more pictures were looked at than they were drawn from. */
+#include "serve/librarian.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Fewer say too little. More than the most are not needed: what acts is a sample. */
 enum { FEWEST = 200, MOST = 20000 };
 
 size_t library_looked_at(struct server *server) {
-    const size_t all = cache_count_library(server->cache);
+    const size_t all = server->librarian ? (size_t)holdings_done(server) : cache_count_library(server->cache);
     return server->options->unlabelled && all >= FEWEST ? all : 0;
 }
 
 bool library_has_grown(struct server *server, uint64_t since) {
     const size_t all = library_looked_at(server);
     return all && all - (all + 4) / 5 >= since; /* nothing can overflow, whatever a model says */
+}
+
+/* A sample of the index, by a handle of its own, since whoever uses the others must not be waited for. Of each picture, only the
+ * first `numbers` of its features are kept. */
+static l3a_status sample_index(struct server *server, l3a_context *context, size_t most, size_t numbers, struct library_rows *rows,
+                               size_t *count) {
+    const size_t width = server->pipeline.width;
+    struct handle own = {.context = context};
+    l3a_status status;
+    float *whole = numbers < width ? malloc(most * width * sizeof *whole) : rows->features;
+    if (!whole) {
+        return L3A_ERROR_MEMORY;
+    }
+    if (handle_open(server->librarian, &own, &status)) {
+        status = l3a_library_sample(own.library, most, whole, rows->checksums, count);
+    }
+    handle_close(&own);
+    for (size_t i = 0; status == L3A_OK && whole != rows->features && i < *count; i++) {
+        memcpy(rows->features + i * numbers, whole + i * width, numbers * sizeof *whole);
+    }
+    if (whole != rows->features) {
+        free(whole);
+    }
+    return status;
 }
 
 l3a_status library_table(struct server *server, l3a_context *context, bool whole, struct library_rows *rows) {
@@ -33,7 +58,15 @@ l3a_status library_table(struct server *server, l3a_context *context, bool whole
     if (!rows->features || !rows->checksums) {
         return L3A_ERROR_MEMORY;
     }
-    const size_t count = cache_copy_library(server->cache, most, numbers, rows->features, rows->checksums);
+    size_t count = 0;
+    if (!server->librarian) {
+        count = cache_copy_library(server->cache, most, numbers, rows->features, rows->checksums);
+    } else {
+        const l3a_status status = sample_index(server, context, most, numbers, rows, &count);
+        if (status != L3A_OK) {
+            return status;
+        }
+    }
     return count < FEWEST ? L3A_OK : l3a_features_wrap(context, rows->features, NULL, count, views, width, NULL, 0, &rows->table);
 }
 

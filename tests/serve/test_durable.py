@@ -214,7 +214,7 @@ def unsaved(scratch, folder):
         assert (about["unsaved"], about["savable"]) == (0, True) and "trouble" not in about, about
         (scratch / "sent.l3a").write_bytes(server.good("GET", "/v1/model"))
         assert server.stop() == 0
-        said = [line for line in server.said if "saved" in line]
+        said = [line for line in server.said if "be saved" in line]
         assert len(said) == 2 and "cannot be saved" in said[0] and "can be saved again" in said[1], server.said
     listed = json.loads(run("info", scratch / "sent.l3a", "--format", "json").stdout)
     assert "blue" in json.dumps(listed), listed

@@ -93,7 +93,7 @@ def an_end_cancels_a_lesson(scratch, folder):
     """A lesson that would take long, and two signals: the server ends, says that nothing was learned, and that is so."""
     model = scratch / "cancel.l3a"
     serving.run("teach", model, *(folder / f"red{i}.jpg" for i in range(4)), "--tags", "red", "--backbone", BACKBONE, "--dim", "4096")
-    with Server(model, "--library", folder) as server:
+    with Server(model, "--library", folder, "--no-index") as server:
         assert server.ask("POST", "/v1/teach", {"pictures": [{"path": "green0.jpg", "tags": ["green"]}]})[0] == 200
         history = server.good("GET", "/v1/history")
         pictures = [f"{colour}{i}.jpg" for colour in ("blue", "green", "grey") for i in range(1, 6)]
@@ -117,7 +117,7 @@ def an_end_cancels_a_lesson(scratch, folder):
         thread.join()
         (status, answer), = answers
         assert status == 503 and "shutting down; nothing was changed" in answer["error"] and answer["hint"], (status, answer)
-    with Server(model, "--library", folder) as server:
+    with Server(model, "--library", folder, "--no-index") as server:
         assert server.good("GET", "/v1/history") == history
         assert {one["name"] for one in server.good("GET", "/v1/classes")["classes"]} == {"red", "green"}
         assert server.ask("POST", "/v1/teach", {"pictures": [{"path": "blue0.jpg", "tags": ["blue"]}]})[0] == 200

@@ -3,6 +3,7 @@ many more, less those that are taught; and what the server then expects is about
 import json
 import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -154,6 +155,19 @@ def replaced(server, model, names):
     assert status == 409 and model.read_bytes() == before, (status, answer)
 
 
+def remembered(model, library, names):
+    """With an index, all pictures of the library are looked at by the server itself, and are there at once when it starts again."""
+    for _ in range(2):
+        with Server(model, "--library", library) as server:
+            while server.good("GET", "/v1/library/state").get("done") != len(names):
+                time.sleep(0.05)
+            server.good("POST", "/v1/teach", {"pictures": [{"path": "red60.jpg", "tags": ["red"]}]})
+            unlabelled, drawn_from = saved(server, model)
+            assert drawn_from == len(names) and unlabelled < len(names), (unlabelled, drawn_from)
+            about_the_library(server, len(names), unlabelled)
+            assert server.stop() == 0
+
+
 def learn_whole(model, folder, scratch):
     """A model that adds everything to one sum."""
     (scratch / "list.csv").write_text("path,labels\n" + "".join(f"{folder}/{colour}{i}.jpg,{colour}\n" for colour in ("red", "green") for i in range(4)))
@@ -171,33 +185,34 @@ def main(scratch, folder):
     for copy in (other, full):
         for ending in ("", ".history"):
             Path(f"{copy}{ending}").write_bytes(Path(f"{model}{ending}").read_bytes())
-    with Server(model, "--library", library) as server:
+    with Server(model, "--library", library, "--no-index") as server:
         enough_of_them(server, model, names)
         less_what_is_taught(server, model, elsewhere)
         renewed(server, model, names)
         assert server.stop() == 0
-    with Server(model, "--library", library) as server:
+    with Server(model, "--library", library, "--no-index") as server:
         after_a_restart(server, model, names)
         assert server.stop() == 0
         assert not any("do not help" in line for line in server.said), server.said
-    with Server(model, "--library", library, "--readonly") as server:
+    with Server(model, "--library", library, "--no-index", "--readonly") as server:
         readonly(server, model, names)
-    with Server(other, "--library", library, "--no-unlabelled") as server:
+    with Server(other, "--library", library, "--no-index", "--no-unlabelled") as server:
         not_wanted(server, other, names)
-    with Server(other, "--library", library) as server:
+    with Server(other, "--library", library, "--no-index") as server:
         replaced(server, other, names)
-    with Server(full, "--library", library, limit_file=full.stat().st_size + (100 << 10)) as server:
+    with Server(full, "--library", library, "--no-index", limit_file=full.stat().st_size + (100 << 10)) as server:
         cannot_be_saved(server, full, names)
+    remembered(other, library, names)
     # A model that can have none takes lessons as ever; a packed one has nothing to learn.
     learn_whole(whole, folder, scratch)
-    with Server(whole, "--library", library, "--backbone", serving.BACKBONE) as server:
+    with Server(whole, "--library", library, "--no-index", "--backbone", serving.BACKBONE) as server:
         look(server, names[:ENOUGH])
         teach(server, ["blue0.jpg"])
         as_before(server)
         assert server.stop() == 0 and acting(whole) == (0, 0)
         assert not any("do not help" in line for line in server.said), server.said
     run("pack", model, "-o", scratch / "packed.l3a")
-    with Server(scratch / "packed.l3a", "--library", library, "--backbone", serving.BACKBONE) as server:
+    with Server(scratch / "packed.l3a", "--library", library, "--no-index", "--backbone", serving.BACKBONE) as server:
         look(server, names[:ENOUGH])
         assert server.ask("POST", "/v1/teach", {"pictures": [{"path": "red0.jpg", "tags": ["red"]}]})[0] == 403
         assert server.ask("GET", "/v1/quality")[0] >= 400
