@@ -85,7 +85,19 @@ class Page(chromium.Chromium):
     def write(self, text):
         self.ask("Input.insertText", text=text)
 
-    def click(self, selector):
+    def drag(self, start, end, control=False, touch=False):
+        """The mouse is pressed at one place of the window, moved, and released at another; or a finger does the same."""
+        middle = [(a + b) / 2 for a, b in zip(start, end)]
+        if touch:
+            for kind, at in (("touchStart", [start]), ("touchMove", [middle]), ("touchMove", [end]), ("touchEnd", [])):
+                self.ask("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y} for x, y in at])
+            return
+        for kind, (x, y), button in (("mouseMoved", start, "none"), ("mousePressed", start, "left"), ("mouseMoved", middle, "left"), ("mouseMoved", end, "left"),
+                                     ("mouseReleased", end, "left")):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=int(button == "left" and kind != "mouseReleased"), clickCount=1, modifiers=2 * control)
+            self.drawn()
+
+    def click(self, selector, shift=False):
         """A mouse click at the middle of an element, which has to be in view and on top."""
         place = self.until(f"""(element => {{
             if (!element) return null;
@@ -95,7 +107,7 @@ class Page(chromium.Chromium):
             return top && (element.contains(top) || top.contains(element)) ? [x, y] : null;
         }})(document.querySelector({selector!r}))""")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="none" if kind == "mouseMoved" else "left", clickCount=1)
+            self.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="none" if kind == "mouseMoved" else "left", clickCount=1, modifiers=8 * shift)
 
     def focused(self):
         return self.evaluate("(e => e.id || e.className || e.tagName)(document.activeElement)")
@@ -203,7 +215,7 @@ def inspect(page, where):
 
 def counts(page):
     """The numbers beside the filters."""
-    return page.evaluate("Object.fromEntries([...document.querySelectorAll('#filters button')].map(one => [one.children[0].textContent, Number(one.children[1].textContent.replace(',', ''))]))")
+    return page.evaluate("Object.fromEntries([...document.querySelectorAll('#kinds button, #tags button')].map(one => [one.children[0].textContent, Number(one.children[1].textContent.replace(',', ''))]))")
 
 
 def wait_lessons(server, expected):

@@ -62,7 +62,7 @@ def listed(page):
 
 
 def tags_of(label):
-    words = [word for word in label.split(", ") if word not in ("taught by you", "not sure", "none of your tags")]
+    words = [word for word in label.split(", ") if word not in ("taught by you", "not sure", "none of your tags", "untagged")]
     return sorted(words)
 
 
@@ -120,7 +120,7 @@ def story(page, work, stack):
     page.told("40 pictures added")
     page.until("document.querySelectorAll('.cell img[src]').length === 40")
     page.settled()
-    assert counts(page) == {"All pictures": 40, "Not sure": 0, "None of these": 40, "Taught by you": 0}
+    assert counts(page) == {"All pictures": 40, "Taught by you": 0, "Tagged": 0, "Untagged": 40, "Not sure": 0}
     for tag in TAUGHT:
         line = teach(page, tag)
     labels = listed(page)
@@ -131,7 +131,7 @@ def story(page, work, stack):
     saved = correct(page, server)
     page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Taught by you19')")
     page.evaluate("location.hash = '#history'")
-    page.click("#history li button")
+    page.click("#history li > button[aria-label^='Undo']")
     page.told("Undone: lesson 5, 1 picture")
     page.evaluate("location.hash = '#pictures'")
     page.until("document.querySelectorAll('.cell').length === 40")

@@ -1,6 +1,6 @@
 // Tags as files: a list for spreadsheets (which 'l3a teach --list' reads), JSON for programs, XMP for photo programs.
 import {download} from './dom.js';
-import {confirmed, known, shown} from './pictures.js';
+import {confirmed, known, shown} from './picture.js';
 import {send} from './server.js';
 import {zip} from './zip.js';
 

@@ -1,63 +1,38 @@
-// A grid of any number of pictures. Only the rows near the screen exist; a row that leaves gives its cells to one that comes. To
+// A grid of any number of pictures. Only the rows near the screen exist; a row that leaves gives its tiles to one that comes. To
 // keyboards and screen readers it is a list of options, of which several can be selected: the focus stays on the list itself, and
 // aria-activedescendant names the picture that the arrow keys have reached.
-import {find, icon, make} from './dom.js';
-import {confirmed, isSettled, isTaught, isUnsure, known, shown, suggested} from './pictures.js';
-import {isCached, showBlob, thumbnail} from './thumbnails.js';
+//
+// Browsers limit the height of an element. A list that would be taller stands in an element of height TALLEST, and the part of it that
+// is drawn is moved: 'shift' is how far the place in the list is ahead of the place in the element. Short ways scroll as they always
+// do; long ones, with the scroll bar, lead to the same share of the list. When scrolling has ended, both are brought together again.
+import {find, make} from './dom.js';
+import {band} from './band.js';
+import {Tile} from './tile.js';
 
 const GAP = 14, BEYOND = 2; // rows kept above and below the screen
+const TALLEST = 4e6;        // pixels; Firefox allows 17 million, and fractions must not get lost
+const SETTLED = 150;        // milliseconds without scrolling
+const CLOSE = 300;          // pixels from an end of the element
+export const MOST_SELECTED = 5000;
 
-export function confidence({score, threshold}) {
-  const ratio = threshold > 0 ? score / threshold : 2;
-  return ratio >= 1.25 ? 'sure' : ratio >= 1 ? 'fairly sure' : ratio >= 0.8 ? 'not sure' : 'unlikely';
-}
-
-function describe(picture) {
-  if (picture.state === 'failed') return `${picture.name}: cannot be read`;
-  if (picture.state !== 'done') return `${picture.name}: not looked at yet`;
-  const tags = shown(picture).join(', ') || 'none of your tags';
-  return `${picture.name}: ${tags}${isTaught(picture) ? ', taught by you' : ''}${isUnsure(picture) ? ', not sure' : ''}`;
-}
-
-// Confirmed tags have a tick; suggested ones are as full as the tagger is sure of them.
-function chips(picture, first) {
-  if (picture.state === 'failed') return [make('span', {class: 'chip wrong'}, 'cannot be read')];
-  if (picture.state !== 'done' && !isTaught(picture)) return [make('span', {class: 'chip quiet'}, '…')];
-  const fresh = picture.news && picture.news.edition === known.edition ? picture.news.tags : null;
-  const ticked = confirmed(picture).map(tag => make('span', {class: 'chip taught', 'data-tag': tag}, icon('tick'), tag));
-  const guessed = suggested(picture).map(tag => make('span', {class: `chip ${confidence(tag) === 'sure' ? 'sure' : 'maybe'}${fresh?.has(tag.tag) ? ' fresh' : ''}`, 'data-tag': tag.tag}, tag.tag, confidence(tag) === 'sure' ? '' : '?'));
-  const rank = chip => (chip.dataset.tag === first ? 0 : 4) + (chip.matches('.taught') ? 0 : chip.matches('.fresh') ? 1 : 2);
-  const all = [...ticked, ...guessed].sort((a, b) => rank(a) - rank(b));
-  if (!all.length) return [isSettled(picture) ? make('span', {class: 'chip taught'}, icon('tick'), 'none') : make('span', {class: 'chip quiet'}, '–')];
-  return all;
-}
-
-// As many chips as fit on one line, and the number of the others.
-const ruler = new OffscreenCanvas(1, 1).getContext('2d');
-function pack(all, width, em) {
-  ruler.font = `${0.8125 * em}px ${getComputedStyle(document.body).fontFamily}`;
-  const wide = chip => ruler.measureText(chip.textContent).width + (chip.querySelector('svg') ? 2 : 1.25) * em;
-  let used = 0, n = 0;
-  for (const rest = 2.2 * em; n < all.length; n++) {
-    used += wide(all[n]);
-    if (n > 0 && used + (n < all.length - 1 ? rest : 0) > width) break;
-  }
-  return n < all.length ? [...all.slice(0, n), make('span', {class: 'chip quiet'}, `+${all.length - n}`)] : all;
-}
+const EMPTY = {length: 0, at: () => undefined, indexOf: () => -1, has: () => false, need() {}, load: async () => []};
 
 export class Grid {
-  // open(picture): the person wants to see it; select(): the selection changed.
-  constructor(root, {open, select}) {
-    Object.assign(this, {root, onOpen: open, onSelect: select, items: [], cells: new Map(), spare: [], active: 0, first: null, selected: new Set(), anchor: 0, columns: 1});
+  // open(index): the person wants to see the picture; like(pictures): more like these; select(): the selection changed; judge(pictures, yes, picked): the tag that is listed
+  // was accepted or rejected; full(): more was selected than can be.
+  constructor(root, {open, like, select, judge, full}) {
+    Object.assign(this, {root, onOpen: open, onLike: like, onSelect: select, onJudge: judge, onFull: full, list: EMPTY, tiles: new Map(), spare: [], active: 0, tag: null, judging: false,
+                         selected: new Set(), anchor: null, base: null, columns: 1, shift: 0, place: 0});
     this.body = make('div', {class: 'rows', role: 'presentation'});
     root.append(this.body);
-    addEventListener('scroll', () => this.plan(), {passive: true});
+    addEventListener('scroll', () => this.scrolled(), {passive: true});
     new ResizeObserver(() => this.measure()).observe(root);
     root.addEventListener('keydown', event => this.key(event));
     root.addEventListener('focus', () => this.draw());
     root.addEventListener('blur', () => this.draw());
     this.body.addEventListener('click', event => this.click(event));
     this.touch();
+    band(root.parentElement, {within: root, place: () => this.scrolledBy() + this.shift, start: adding => this.bandStart(adding), move: box => this.bandMove(box), end: cancelled => this.bandEnd(cancelled)});
   }
 
   plan() {
@@ -66,6 +41,8 @@ export class Grid {
       this.draw();
     });
   }
+
+  // --- where things are --------------------------------------------------------------------------------------------------------------
 
   // Row height follows the width and the size of text.
   measure() {
@@ -77,132 +54,191 @@ export class Grid {
     this.height = this.width + 2.35 * em + GAP;
     this.body.style.setProperty('--cell', `${this.width}px`);
     this.clear();
+    this.shift = this.shiftAt(this.scrolledBy());
     this.draw();
   }
 
-  // first: the tag to name first, if any.
-  set(items, first = null) {
-    this.first = first;
-    const at = this.items[this.active];
-    this.items = items;
-    const moved = at ? items.indexOf(at) : -1;
-    this.active = moved >= 0 ? moved : Math.min(this.active, Math.max(0, items.length - 1));
-    const here = new Set(items);
-    const before = this.selected.size;
-    for (const picture of this.selected) if (!here.has(picture)) this.selected.delete(picture);
-    if (this.selected.size !== before) this.onSelect();
+  rows() {
+    return Math.ceil(this.list.length / this.columns);
+  }
+
+  whole() {
+    return Math.max(0, this.rows() * this.height - GAP);
+  }
+
+  tall() {
+    return Math.min(this.whole(), TALLEST);
+  }
+
+  // How far the element is scrolled above the window's upper edge.
+  scrolledBy() {
+    return -this.body.getBoundingClientRect().top;
+  }
+
+  shiftAt(place) {
+    const room = this.tall() - innerHeight;
+    return this.whole() > TALLEST ? Math.max(0, Math.min(1, place / room)) * (this.whole() - this.tall()) : 0;
+  }
+
+  scrolled() {
+    if (this.whole() > TALLEST && this.root.offsetParent !== null) {
+      const place = this.scrolledBy();
+      if (Math.abs(place - this.place) > 2 * innerHeight) this.shift = this.shiftAt(place);
+      this.place = place;
+      const end = this.tall() - innerHeight;
+      if (this.shift > 0 && place < CLOSE || this.shift < this.whole() - this.tall() && place > end - CLOSE) this.settle();
+      clearTimeout(this.settling);
+      this.settling = setTimeout(() => this.settle(), SETTLED);
+    }
+    this.plan();
+  }
+
+  // The same part of the list, where it belongs in the element.
+  settle() {
+    if (this.whole() > TALLEST && this.root.offsetParent) this.jump(this.scrolledBy() + this.shift);
+  }
+
+  // To a place in the list.
+  jump(inList) {
+    const whole = this.whole(), tall = this.tall(), end = whole - innerHeight;
+    const wanted = inList <= 0 ? inList : inList >= end ? inList - (whole - tall) : inList / end * (tall - innerHeight);
+    const by = Math.round(wanted - this.scrolledBy());
+    if (by) scrollBy(0, by);
+    this.place = this.scrolledBy();
+    this.shift = inList - this.place;
     this.draw();
   }
 
-  visible() {
-    const {first, last} = this.range(0);
-    return this.items.slice(first, last);
+  // The upper edge of a row in the element.
+  top(row) {
+    return row * this.height - this.shift;
   }
 
   range(beyond) {
     if (!this.height || this.root.offsetParent === null) return {first: 0, last: 0};
-    const top = this.body.getBoundingClientRect().top;
+    const top = -this.scrolledBy() - this.shift;
     const from = Math.floor(-top / this.height) - beyond, to = Math.ceil((innerHeight - top) / this.height) + beyond;
-    return {first: Math.max(0, from * this.columns), last: Math.min(this.items.length, Math.max(0, to) * this.columns)};
+    return {first: Math.max(0, Math.min(this.list.length, from * this.columns)), last: Math.min(this.list.length, Math.max(0, to) * this.columns)};
+  }
+
+  visible() {
+    const {first, last} = this.range(0), found = [];
+    for (let i = first; i < last; i++) if (this.list.at(i)) found.push(this.list.at(i));
+    return found;
+  }
+
+  // --- drawing -----------------------------------------------------------------------------------------------------------------------
+
+  // tag: to be named first, or null; judging: it can be accepted and rejected. The same list again: it has changed.
+  set(list, tag = null, judging = false) {
+    const same = list === this.list, at = same ? this.activePicture : null;
+    Object.assign(this, {list, tag, judging});
+    this.root.classList.toggle('judging', judging);
+    if (!same) {
+      this.shift = this.place = this.active = 0;
+      this.anchor = this.base = null;
+    }
+    const moved = at ? list.indexOf(at) : -1;
+    this.active = moved >= 0 ? moved : Math.max(0, Math.min(this.active, list.length - 1));
+    const before = this.selected.size;
+    for (const picture of this.selected) if (!list.has(picture)) this.selected.delete(picture);
+    if (this.selected.size !== before) this.selectionChanged();
+    this.draw();
   }
 
   clear() {
-    for (const cell of this.cells.values()) this.release(cell);
-    this.cells.clear();
+    for (const tile of this.tiles.values()) this.release(tile);
+    this.tiles.clear();
   }
 
-  release(cell) {
-    showBlob(cell.image, null);
-    cell.picture = null;
-    cell.element.remove();
-    this.spare.push(cell);
+  release(tile) {
+    tile.empty();
+    this.spare.push(tile);
   }
 
+  // A picture keeps its tile wherever it goes.
   draw() {
     if (!this.height) return;
-    this.body.style.height = `${Math.max(0, Math.ceil(this.items.length / this.columns) * this.height - GAP)}px`;
+    this.shift = Math.max(0, Math.min(this.shift, this.whole() - this.tall()));
+    this.body.style.height = `${this.tall()}px`;
     const {first, last} = this.range(BEYOND);
-    const wanted = new Set(this.items.slice(first, last));
-    for (const [picture, cell] of this.cells) {
-      if (!wanted.has(picture)) {
-        this.cells.delete(picture);
-        this.release(cell);
-      }
+    this.list.need(first, last);
+    const kept = new Map();
+    for (const tile of this.tiles.values()) {
+      if (tile.picture && !kept.has(tile.picture)) kept.set(tile.picture, tile);
+      else this.release(tile);
     }
-    for (let i = first; i < last; i++) this.place(i);
+    this.tiles = new Map();
+    for (let i = first; i < last; i++) {
+      const picture = this.list.at(i), tile = picture && kept.get(picture);
+      if (tile) kept.delete(picture);
+      this.tiles.set(i, tile);
+    }
+    for (const tile of kept.values()) this.release(tile);
+    for (let i = last - 1; i >= first; i--) this.put(i); // the thumbnails that are asked for last come first
     this.order(first, last);
-    const cell = this.cells.get(this.items[this.active]);
-    if (cell) this.root.setAttribute('aria-activedescendant', cell.element.id);
+    const tile = this.tiles.get(this.active);
+    this.activePicture = this.list.at(this.active);
+    if (tile) this.root.setAttribute('aria-activedescendant', tile.element.id);
     else this.root.removeAttribute('aria-activedescendant');
   }
 
-  // Screen readers read the cells in the order of the document.
+  // Screen readers read the tiles in the order of the document.
   order(first, last) {
     let at = this.body.firstChild;
     for (let i = first; i < last; i++) {
-      const {element} = this.cells.get(this.items[i]);
+      const {element} = this.tiles.get(i);
       if (element === at) at = at.nextSibling;
       else this.body.insertBefore(element, at);
     }
   }
 
-  place(index) {
-    const picture = this.items[index];
-    let cell = this.cells.get(picture);
-    if (!cell) {
-      cell = this.spare.pop() ?? this.cell();
-      this.cells.set(picture, cell);
-      cell.picture = picture;
-      cell.seen = '';
-      this.load(cell, picture);
+  put(index) {
+    const picture = this.list.at(index);
+    let tile = this.tiles.get(index);
+    if (!tile) {
+      tile = this.spare.pop() ?? new Tile();
+      this.tiles.set(index, tile);
+      tile.fill(picture, index);
     }
-    const {element} = cell, x = (index % this.columns) * (this.width + GAP), y = Math.floor(index / this.columns) * this.height;
-    element.style.transform = `translate(${x}px, ${y}px)`;
-    element.id = `picture-${picture.order}`;
+    tile.index = index;
+    const {element} = tile;
+    element.style.transform = `translate(${(index % this.columns) * (this.width + GAP)}px, ${this.top(Math.floor(index / this.columns))}px)`;
+    element.id = picture ? `picture-${picture.order}` : `place-${index}`;
     element.setAttribute('aria-posinset', index + 1);
-    element.setAttribute('aria-setsize', this.items.length);
+    element.setAttribute('aria-setsize', this.list.length);
     element.setAttribute('aria-selected', this.selected.has(picture));
     element.classList.toggle('active', index === this.active && document.activeElement === this.root);
-    const words = describe(picture);
-    const look = words + JSON.stringify(picture.tags.map(tag => [tag.tag, tag.predicted && confidence(tag)])) + picture.state + cell.blank + (picture.news?.edition ?? '') + known.edition + this.first;
-    if (cell.seen !== look) {
-      cell.seen = look;
-      element.setAttribute('aria-label', words);
-      element.title = picture.path;
-      cell.chips.replaceChildren(...pack(chips(picture, this.first), this.width, this.em));
-      cell.note.textContent = !cell.blank ? '' : picture.state === 'failed' ? 'This file cannot be read as a picture.' : 'This browser cannot show the picture.';
-    }
+    tile.label({tag: this.tag, judging: this.judging, width: this.width, em: this.em});
   }
 
-  cell() {
-    const image = make('img', {alt: '', draggable: 'false', decoding: 'async'});
-    const chipLine = make('div', {class: 'chips', 'aria-hidden': 'true'});
-    const note = make('div', {class: 'note'});
-    const element = make('div', {class: 'cell', role: 'option'}, make('div', {class: 'frame'}, image, note), make('span', {class: 'check'}, icon('tick')), chipLine);
-    return {element, image, chips: chipLine, note, picture: null, blank: false};
-  }
+  // --- selecting ---------------------------------------------------------------------------------------------------------------------
 
-  async load(cell, picture) {
-    cell.blank = false;
-    if (!isCached(picture)) await new Promise(done => setTimeout(done, 60)); // not while scrolling past
-    const wanted = () => cell.picture === picture;
-    if (!wanted()) return;
-    const blob = await thumbnail(picture, wanted);
-    if (!wanted()) return;
-    if (blob) showBlob(cell.image, blob);
-    cell.blank = !blob;
-    this.place(this.items.indexOf(picture));
-  }
-
-  toggle(index, on = !this.selected.has(this.items[index])) {
-    const picture = this.items[index];
+  toggle(index, on = !this.selected.has(this.list.at(index))) {
+    const picture = this.list.at(index);
     if (picture) this.selected[on ? 'add' : 'delete'](picture);
     this.anchor = index;
+    this.base = null;
   }
 
-  extend(index) {
-    const [from, to] = [Math.min(this.anchor, index), Math.max(this.anchor, index)];
-    for (let i = from; i <= to; i++) this.selected.add(this.items[i]);
+  // From the anchor to here, instead of the last such range.
+  async extend(index) {
+    this.anchor ??= this.active;
+    this.base ??= new Set(this.selected);
+    const from = Math.min(this.anchor, index), to = Math.max(this.anchor, index) + 1;
+    await this.select(from, to, this.base);
+  }
+
+  // These and those; what is not here yet is fetched.
+  async select(from, to, others = new Set()) {
+    const {list} = this, last = Math.min(to, from + MOST_SELECTED), asked = this.asked = {};
+    if (to > last) this.onFull();
+    const here = [];
+    for (let i = from; i < last; i++) here.push(list.at(i));
+    const found = here.every(Boolean) ? here : await list.load(from, last);
+    if (asked !== this.asked || list !== this.list) return;
+    this.selected = new Set([...others, ...found]);
+    this.selectionChanged();
   }
 
   selectionChanged() {
@@ -212,7 +248,45 @@ export class Grid {
   }
 
   selectNone() {
+    this.asked = null;
     this.selected.clear();
+    this.anchor = this.base = null;
+    this.selectionChanged();
+  }
+
+  bandStart(adding) {
+    this.banded = {others: adding ? new Set(this.selected) : new Set(), before: new Set(this.selected), ranges: []};
+    this.root.focus({preventScroll: true});
+  }
+
+  // Whole rows are one range, parts of rows one each.
+  bandMove({left, top, right, bottom}) {
+    const body = this.body.getBoundingClientRect(), pitch = this.width + GAP;
+    const column = x => (x - body.left) / pitch, row = y => (y - body.top + this.shift) / this.height;
+    const past = (at, share) => Math.floor(at) + (at % 1 > share ? 1 : 0); // the gap belongs to no tile
+    const firstColumn = Math.max(0, past(column(left), this.width / pitch)), lastColumn = Math.min(this.columns - 1, Math.floor(column(right)));
+    const firstRow = Math.max(0, past(row(top), 1 - GAP / this.height)), lastRow = Math.min(this.rows() - 1, Math.floor(row(bottom)));
+    this.banded.ranges = [];
+    const taken = new Set(this.banded.others);
+    for (let y = firstRow; y <= lastRow && firstColumn <= lastColumn && taken.size < MOST_SELECTED; y++) {
+      const from = y * this.columns + firstColumn, to = Math.min(this.list.length, y * this.columns + lastColumn + 1);
+      this.banded.ranges.push([from, to]);
+      for (let i = from; i < to; i++) if (this.list.at(i)) taken.add(this.list.at(i));
+    }
+    this.selected = taken;
+    this.selectionChanged();
+  }
+
+  async bandEnd(cancelled) {
+    const {others, before, ranges} = this.banded, {list} = this;
+    if (cancelled) {
+      this.selected = before;
+    } else if (ranges.some(([from, to]) => { for (let i = from; i < to; i++) if (!list.at(i)) return true; return false; })) {
+      const found = await Promise.all(ranges.map(([from, to]) => list.load(from, to)));
+      if (list === this.list) this.selected = new Set([...others, ...found.flat()]);
+    }
+    if (ranges.length) this.anchor = ranges[0][0];
+    this.base = null;
     this.selectionChanged();
   }
 
@@ -222,12 +296,24 @@ export class Grid {
       this.held = false;
       return;
     }
-    const index = Number(element.getAttribute('aria-posinset')) - 1;
-    this.active = index;
+    const index = Number(element.getAttribute('aria-posinset')) - 1, picture = this.list.at(index);
+    const said = this.judging && event.target.closest('[data-say]')?.dataset.say;
+    if (!picture) return;
+    if (said) return this.judge(index, said === 'yes');
     if (event.shiftKey) this.extend(index);
-    else if (event.target.closest('.check') || event.ctrlKey || event.metaKey || this.selected.size) this.toggle(index);
-    else return this.onOpen(this.items[index]);
+    this.active = index;
+    if (event.shiftKey) return;
+    if (event.target.closest('.check') || event.ctrlKey || event.metaKey || this.selected.size) this.toggle(index);
+    else return this.onOpen(index);
     this.selectionChanged();
+  }
+
+  // One picture, or all that are selected if it is one of them.
+  judge(index, yes) {
+    const picture = this.list.at(index), many = this.selected.has(picture);
+    this.active = index;
+    if (picture) this.onJudge(many ? [...this.selected] : [picture], yes);
+    if (many) this.selectNone();
   }
 
   // A long press selects, as in galleries on phones.
@@ -235,7 +321,7 @@ export class Grid {
     let timer = null, at = null;
     const stop = () => clearTimeout(timer);
     this.body.addEventListener('pointerdown', event => {
-      const element = event.pointerType === 'touch' && event.target.closest('.cell');
+      const element = event.pointerType === 'touch' && !event.target.closest('[data-say]') && event.target.closest('.cell');
       if (!element) return;
       at = [event.clientX, event.clientY];
       this.held = false;
@@ -250,32 +336,48 @@ export class Grid {
     this.body.addEventListener('contextmenu', event => this.held && event.preventDefault());
   }
 
+  // --- keys --------------------------------------------------------------------------------------------------------------------------
+
   key(event) {
     if (event.altKey || event.target !== this.root) return;
-    const page = this.columns * Math.max(1, Math.floor(innerHeight / this.height) - 1), last = this.items.length - 1;
+    const page = this.columns * Math.max(1, Math.floor(innerHeight / this.height) - 1), last = this.list.length - 1, control = event.ctrlKey || event.metaKey;
     const moves = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns, ArrowUp: -this.columns, PageDown: page, PageUp: -page, Home: -last, End: last};
+    const says = {y: true, Y: true, x: false, X: false};
     if (event.key in moves && last >= 0) this.move(Math.max(0, Math.min(last, this.active + moves[event.key])), event.shiftKey);
     else if (event.key === ' ') this.toggle(this.active), this.selectionChanged();
-    else if (event.key === 'Enter' && this.items[this.active]) this.onOpen(this.items[this.active]);
-    else if (event.key === 'a' && (event.ctrlKey || event.metaKey)) this.selected = new Set(this.items), this.selectionChanged();
+    else if (event.key === 'Enter' && this.list.at(this.active)) this.onOpen(this.active);
+    else if (event.key === 'a' && control) this.select(0, this.list.length);
     else if (event.key === 'Escape' && this.selected.size) this.selectNone();
+    else if (event.key.toLowerCase() === 'l' && !control && this.list.at(this.active)) this.onLike(this.selected.size ? [...this.selected] : [this.list.at(this.active)]);
+    else if (this.judging && !control && event.key in says) this.say(says[event.key]);
     else return;
     event.preventDefault();
   }
 
+  // What is selected, or the active picture; then on to the next one.
+  say(yes) {
+    if (this.selected.size) {
+      this.onJudge([...this.selected], yes);
+      this.selectNone();
+    } else {
+      this.judge(this.active, yes);
+      this.move(Math.min(this.list.length - 1, this.active + 1), false);
+    }
+  }
+
   move(index, extending) {
-    if (extending && !this.selected.size) this.anchor = this.active;
+    if (extending) this.extend(index);
     this.active = index;
-    if (extending) this.extend(index), this.selectionChanged();
     this.reveal(index);
     this.draw();
   }
 
   // Scrolls no further than needed; the bars at the top and at the bottom cover a part of the window.
   reveal(index) {
-    const top = this.body.getBoundingClientRect().top + Math.floor(index / this.columns) * this.height;
+    const row = Math.floor(index / this.columns), top = this.body.getBoundingClientRect().top + this.top(row);
     const above = find('header').getBoundingClientRect().bottom + 12, below = innerHeight - (find('#selection').offsetHeight + find('#line').offsetHeight) - 12;
-    if (top < above) scrollBy(0, top - above);
-    else if (top + this.height > below) scrollBy(0, Math.min(top + this.height - below, top - above));
+    const by = top < above ? top - above : top + this.height > below ? Math.min(top + this.height - below, top - above) : 0;
+    if (Math.abs(by) > innerHeight && this.whole() > TALLEST) this.jump(this.scrolledBy() + this.shift + by);
+    else if (by) scrollBy(0, by);
   }
 }

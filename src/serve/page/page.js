@@ -1,59 +1,45 @@
-// The page as a whole: what is listed, what is selected, what has just happened, and how it stands with the server.
+// The page as a whole: what is listed, and how it stands with the server.
+import {adding, leftOut} from './adding.js';
+import {exportDialog, renameDialog} from './dialogs.js';
 import {button, find, make, menu} from './dom.js';
-import * as exporting from './export.js';
-import {Grid} from './grid.js';
-import * as intake from './intake.js';
+import {drawFilters, rulesOf} from './filters.js';
+import {Grid, MOST_SELECTED} from './grid.js';
+import {hasIndex, isFound, openList, refresh, tally, watch as watchPictures} from './collection.js';
+import {duplicates} from './duplicates.js';
+import {drawFolders as drawTree} from './folders.js';
+import {history} from './history.js';
 import * as lessons from './lessons.js';
+import {isBusy, isCounting, library, readState} from './library.js';
+import {dismiss, drawLine, notice, say} from './messages.js';
+import * as picture from './picture.js';
 import * as store from './pictures.js';
+import {drawProblems, hideProblems} from './problems.js';
+import {quality} from './quality.js';
+import {filterOf, judgedTag, textOf} from './query.js';
 import {reviewList, reviewUnsure, setReadonly} from './review.js';
-import {asking, changeToken, connection, get, keepsAs, limits, tryNow} from './server.js';
-import {tagbox} from './tagbox.js';
-import * as views from './views.js';
-import {count, list, number, plain, same} from './words.js';
+import {searchBox, showSearch} from './search.js';
+import {drawSelection, selectionOf} from './selection.js';
+import {changeToken, connection, get, keepsAs, limits, tryNow} from './server.js';
+import {count, list as listed, number, same, time} from './words.js';
 
-const POLL = 4000, LIBRARY = keepsAs('l3a-library'), ENOUGH = 5;
-const {pictures, known} = store;
-let status = {library: false, readonly: false, demo: false, model: ''};
-let filter = {kind: 'all'}, listed = [];
-
-// --- messages -------------------------------------------------------------------------------------------------------------------------
-
-const notices = new Map();
-
-function notice(id, text, {hint = '', actions = [], plainly = false, closes = true} = {}) {
-  dismiss(id);
-  const close = closes ? [button('Close', () => dismiss(id), {class: 'link'})] : [];
-  const element = make('div', {class: plainly ? 'notice plain' : 'notice', role: plainly ? 'status' : 'alert'},
-    make('div', {}, text, hint ? make('span', {class: 'soft'}, ` ${hint}`) : ''), ...actions, ...close);
-  notices.set(id, element);
-  find('#notices').append(element);
-}
-
-function dismiss(id) {
-  notices.get(id)?.remove();
-  notices.delete(id);
-}
-
-// What changed, in words, for eyes and screen readers. The review covers the page, so it has a line of its own.
-function say(text, undo = false) {
-  const inside = find('#review').open ? '#review' : 'footer';
-  for (const root of ['#review', 'footer']) {
-    find(`${root} .line`).textContent = root === inside ? text : '';
-    find(`${root} .undo`).hidden = root !== inside || !undo || status.readonly;
-  }
-  drawProgress();
-}
+const POLL = 4000, BUSY = 1500, COUNTING = 300, LIBRARY = keepsAs('l3a-library'), ENOUGH = 5;
+const MOST_LIKE = 50, TO_REVIEW = 200;
+const {known} = picture, {pictures} = store;
+let status = {library: false, demo: false, model: ''};
+let filter = {kind: 'all'};        // what the person wants to see
+let list = openList(filter, 'added'); // what is shown; it has the filter that it came from
+let coming = null;                 // the next list, while its first pictures are on their way
 
 lessons.events.addEventListener('line', ({detail}) => {
   say(detail.text, detail.undo);
   dismiss('refused');
-  if (location.hash === '#history') views.history(status.readonly);
-  if (location.hash === '#quality') views.quality(showTag);
+  if (location.hash === '#history') history();
+  if (location.hash === '#quality') quality(showTag);
 });
 lessons.events.addEventListener('refused', ({detail}) => {
   if (find('#review').open) find('#review').close();
   say('');
-  const open = detail.pictures.length ? [button('Show the picture', () => reviewList([detail.pictures[0]], detail.pictures[0]))] : [];
+  const open = detail.pictures.length ? [button('Show the picture', () => reviewList([detail.pictures[0]], 0))] : [];
   notice('refused', `This could not be learned. ${detail.text}`, {hint: detail.hint, actions: open});
 });
 for (const undo of document.querySelectorAll('.undo')) undo.addEventListener('click', () => lessons.undo());
@@ -73,27 +59,44 @@ addEventListener('beforeunload', event => {
 
 // --- what is listed -------------------------------------------------------------------------------------------------------------------
 
-const FILTERS = {
-  all: {title: 'All pictures', takes: () => true, empty: ''},
-  unsure: {title: 'Not sure', takes: store.isUnsure, empty: 'Nothing is in doubt at the moment.'},
-  none: {title: 'None of these', takes: store.isNone, empty: 'Every picture has a tag.'},
-  taught: {title: 'Taught by you', takes: store.isTaught, empty: 'Nothing here has been taught yet.'},
-  failed: {title: 'Cannot be read', takes: picture => picture.state === 'failed', empty: 'All pictures can be read.'},
-};
-const tagFilter = tag => ({title: tag, takes: picture => store.shown(picture).includes(tag), empty: `No picture here has the tag ${tag} yet.`});
-const filtering = () => filter.kind === 'tag' ? tagFilter(filter.tag) : FILTERS[filter.kind];
+const ORDERS = {added: 'as added', date: 'newest first', score: 'most sure first', unsure: 'least sure first', novel: 'what to judge next', name: 'by name'};
+const HERE = ['added', 'score', 'unsure', 'name'], FOUND = ['date', 'score', 'unsure', 'novel', 'name'];
+const OWN = {tag: 'score', like: 'score', unsure: 'unsure', next: 'novel'};
+const preferred = {here: 'added', found: 'date'}; // for lists that have no order of their own
+const FILES = ['failed', 'left']; // these are listed by name
 
-const ORDERS = {
-  added: null,
-  name: (a, b) => a.path.localeCompare(b.path, 'en', {numeric: true}),
-  unsure: (a, b) => store.doubt(b) - store.doubt(a),
-};
+const place = () => isFound(filter) ? 'found' : 'here';
+const isRanked = () => filter.kind === 'like' || judgedTag(filter) !== null;
+const ownOrder = () => OWN[filter.kind] ?? (isRanked() ? 'score' : preferred[place()]);
+
+function offerOrders(order) {
+  const offered = (isFound(filter) ? FOUND : HERE).filter(name => name !== 'score' || isRanked());
+  find('#order').replaceChildren(...offered.map(name => make('option', {value: name, selected: name === order}, name === 'score' && filter.kind === 'like' ? 'most alike first' : ORDERS[name])));
+}
+
+// The list takes the place of the one before when its first pictures are there.
+async function open(order, {unsure = false, stay = false} = {}) {
+  offerOrders(order);
+  const opened = coming = openList(filter, order, unsure);
+  if (opened.ready) {
+    draw();
+    await opened.ready;
+  }
+  if (coming !== opened) return;
+  coming = null;
+  list = opened;
+  if (!stay) grid.selectNone();
+  draw();
+  if (!stay) scrollTo(0, 0);
+}
 
 function show(next) {
   filter = next;
-  grid.selectNone();
-  draw();
-  scrollTo(0, 0);
+  hideProblems();
+  find('#groups').hidden = true;
+  if (next.kind === 'duplicates') duplicates(reviewList);
+  if (hasIndex() && FILES.includes(next.kind)) readUnread();
+  return open(ownOrder());
 }
 
 function showTag(tag) {
@@ -101,32 +104,19 @@ function showTag(tag) {
   show({kind: 'tag', tag});
 }
 
-function filterButton(next, text, n, more = '') {
-  const pressed = filter.kind === next.kind && filter.tag === next.tag;
-  const described = `${text}: ${count(n, 'picture')}${more ? `, ${more}` : ''}`;
-  return make('button', {type: 'button', 'aria-pressed': String(pressed), 'aria-label': described, title: more ? described : null, onclick: () => show(next)}, make('span', {}, text), make('span', {class: 'n'}, number(n)));
-}
-
-let drawnFilters = '';
-function drawFilters(sums) {
-  const now = JSON.stringify([filter, sums.all, sums.unsure, sums.none, sums.taught, sums.failed, [...sums.tags].map(([tag, n]) => [tag, n.taught, n.suggested])]);
-  if (now === drawnFilters) return;
-  drawnFilters = now;
-  const root = find('#filters'), focused = [...root.querySelectorAll('button')].indexOf(document.activeElement);
-  const tags = [...sums.tags].sort(([a], [b]) => a.localeCompare(b, 'en'));
-  root.replaceChildren(filterButton({kind: 'all'}, 'All pictures', sums.all), filterButton({kind: 'unsure'}, 'Not sure', sums.unsure), filterButton({kind: 'none'}, 'None of these', sums.none),
-    filterButton({kind: 'taught'}, 'Taught by you', sums.taught), ...(sums.failed ? [filterButton({kind: 'failed'}, 'Cannot be read', sums.failed)] : []),
-    ...(tags.length ? [make('h3', {}, 'Tags')] : []),
-    ...tags.map(([tag, n]) => filterButton({kind: 'tag', tag}, tag, n.taught + n.suggested, `${n.taught} taught, ${n.suggested} suggested`)));
-  if (focused >= 0) root.querySelectorAll('button')[focused]?.focus();
+function showLike(which) {
+  const ids = which.map(({id}) => id).filter(id => id !== null).slice(0, MOST_LIKE);
+  if (ids.length) show({kind: 'like', ids, names: which.slice(0, ids.length).map(({name}) => name), judged: grid.tag});
 }
 
 // A word of advice where the next step is not obvious; one at a time.
 function tip(sums) {
-  if (status.readonly || !pictures.length) return '';
+  if (hasIndex() && library.state.to_look) return 'The server looks at the library by itself. You can use what is there, or close this tab and come back.';
+  if (limits.readonly || !sums.all) return '';
   const fewest = known.classes.filter(one => one.pictures > 0 && one.pictures < ENOUGH).sort((a, b) => a.pictures - b.pictures)[0];
   if (status.demo && !demoDone()) return demoTip();
-  if (!known.classes.length) return `Select at least ${ENOUGH} pictures that show the same thing (the circle in their corner, or the space bar), and say what it is.`;
+  if (!known.classes.length && library.state?.words) return `What do you want to find? Search for a word, as word:dog, and accept (✓) ${ENOUGH} pictures that show it. Or select pictures, and say what they show.`;
+  if (!known.classes.length) return `Select at least ${ENOUGH} pictures that show the same thing (the circle in their corner, a frame drawn with the mouse, or the space bar), and say what it is.`;
   if (known.classes.length === 1) return 'With a single tag, it marks too much: it has seen nothing else. Teach a second tag, or a few pictures that show none.';
   if (fewest) return `${fewest.name} has ${count(fewest.pictures, 'picture')}. ${ENOUGH} or more make it reliable.`;
   if (sums.unsure && !sums.taught) return 'Review the pictures it is not sure of: these teach it the most.';
@@ -138,139 +128,160 @@ const demoDone = () => known.classes.some(one => same(one.name, demoTag()));
 
 function demoTip() {
   const names = known.classes.map(one => one.name), few = names.slice(0, 3), missing = demoTag();
-  const start = `This demonstration knows ${list([...few, ...(names.length > 3 ? [`${names.length - 3} other things`] : [])])}.`;
+  const start = `This demonstration knows ${listed([...few, ...(names.length > 3 ? [`${names.length - 3} other things`] : [])])}.`;
   return `${start} It has never been told what ${/^[aeiou]/.test(missing) ? 'an' : 'a'} ${missing} is: select five pictures that show one, type ${missing}, and watch the others.`;
 }
 
+let unread = []; // files of the library that cannot be read, or are no pictures that are read
+async function readUnread() {
+  try {
+    unread = (await get('/v1/library/problems')).problems;
+    draw();
+  } catch (problem) {
+    notice('library', problem.message, {hint: problem.hint});
+  }
+}
+
+const failedHere = () => pictures.filter(one => one.state === 'failed').map(one => ({path: one.path, error: one.error, hint: one.hint, again: () => store.again(one)}));
+
+function files() {
+  if (!hasIndex()) return filter.kind === 'left' ? leftOut : failedHere();
+  return filter.kind === 'failed' ? unread.filter(one => one.state === 'failed') : [...unread.filter(one => one.state === 'other'), ...leftOut, ...failedHere()];
+}
+
+function sums() {
+  const here = tally();
+  return hasIndex() ? {...here, left: here.other + leftOut.length + failedHere().length, here: pictures.length} : {...here, left: leftOut.length, here: 0};
+}
+
 function draw() {
-  const sums = store.tally(), has = pictures.length > 0 || folder !== null;
+  const now = sums(), has = pictures.length > 0 || folder !== null || leftOut.length > 0 || hasIndex();
   find('#welcome').hidden = has;
   find('#collection').hidden = !has;
-  find('#remove-all').hidden = !has;
+  find('#remove-all').hidden = !has || hasIndex() && !pictures.length;
   if (!has) return;
-  drawFilters(sums);
-  const rules = filtering(), by = ORDERS[filter.kind === 'unsure' ? 'unsure' : find('#order').value];
-  listed = pictures.filter(rules.takes);
-  if (by) listed.sort(by);
-  const tag = filter.kind === 'tag' && known.classes.find(one => one.name === filter.tag);
-  find('#filter-title').textContent = rules.title;
-  find('#filter-count').textContent = tag ? `${sums.tags.get(filter.tag)?.taught ?? 0} taught, ${sums.tags.get(filter.tag)?.suggested ?? 0} suggested here` : count(listed.length, 'picture');
-  find('#rename').hidden = !tag || status.readonly;
-  find('#empty').textContent = pictures.length ? rules.empty : 'There are no pictures in this folder itself.';
-  find('#empty').hidden = listed.length > 0;
-  find('#grid').hidden = listed.length === 0;
-  drawReviewButton();
-  const advice = tip(sums);
-  find('#tip').textContent = advice;
-  find('#tip').hidden = !advice;
-  grid.set(listed, filter.tag);
+  find('#search').hidden = !hasIndex();
+  drawFilters(filter, now, hasIndex() ? ['next', 'duplicates'] : [], show);
+  if (hasIndex()) drawTree(filter.kind === 'folder' ? filter.folder : null, library.state.change, path => show({kind: 'folder', folder: path}));
+  if (hasIndex()) showSearch(textOf(filter), list.filter === filter ? list.problem : null);
+  list.update();
+  drawList(now);
   drawProgress();
 }
 
-const open_ = () => listed.filter(picture => store.isDone(picture) && !store.isSettled(picture));
+function drawList(now) {
+  const rules = rulesOf(list.filter), isFiles = FILES.includes(filter.kind), isGroups = filter.kind === 'duplicates', none = isFiles ? !files().length : list.length === 0;
+  find('#empty').textContent = list.problem ? '' : filter.kind === 'all' && isCounting() ? '' : filter.kind === 'all' && hasIndex() ? 'There are no pictures in the library.' : isFiles || hasIndex() || pictures.length ? rules.empty : 'There are no pictures in this folder itself.';
+  find('#empty').hidden = isGroups || !none || list.hidden > 0;
+  find('#grid').hidden = isFiles || isGroups || list.length === 0;
+  find('#groups').hidden = !isGroups;
+  if (isFiles) drawProblems(files());
+  const advice = isFiles || isGroups || list.problem ? '' : tip(now);
+  find('#tip').textContent = advice;
+  find('#tip').hidden = !advice;
+  const tag = judgedTag(list.filter), isKnown = known.classes.some(one => one.name === tag), judging = tag !== null && !limits.readonly && (isKnown || isFound(list.filter));
+  find('#grid-keys').hidden = !judging || list.length === 0;
+  find('#grid-keys-tag').textContent = tag ?? '';
+  find('#grid-keys-like').hidden = !isFound(list.filter);
+  find('#grid').classList.toggle('unknown', !isKnown);
+  grid.set(list, tag, judging);
+  drawHeading(now);
+}
 
-function drawReviewButton() {
-  const unsure = listed.filter(store.isUnsure).length, start = find('#start-review');
-  start.hidden = status.readonly || !known.classes.length;
-  start.disabled = open_().length === 0;
+function drawHeading(now) {
+  const {filter: about} = list, rules = rulesOf(about), tag = about.kind === 'tag' && known.classes.find(one => one.name === about.tag), n = now.tags.get(about.tag) ?? {taught: 0, suggested: 0};
+  const isFiles = FILES.includes(about.kind), isGroups = about.kind === 'duplicates';
+  find('#filter-title').textContent = rules.title;
+  find('#filter-count').textContent = isGroups || list.problem ? '' : isFiles ? count(files().length, 'file') : tag ? `${number(n.taught)} taught, ${number(n.suggested)} suggested here` : count(list.length, 'picture');
+  find('#rename').hidden = !tag || limits.readonly;
+  find('.order').hidden = isFiles || isGroups || about.kind === 'like' || list.problem !== null;
+  find('#reorder').hidden = isFiles || isGroups || list.problem !== null || !list.stale;
+  find('#show-unsure').hidden = !list.hidden;
+  find('#show-unsure').textContent = `Show ${number(list.hidden)} that it is not sure of`;
+  const unsure = isFound(about) ? ['all', 'unsure'].includes(about.kind) ? now.unsure : 0 : list.here().filter(picture.isUnsure).length, start = find('#start-review');
+  start.hidden = limits.readonly || !known.classes.length || isFiles || isGroups || list.problem !== null;
+  start.disabled = isFound(about) ? !list.length : !list.here().some(one => picture.isDone(one) && !picture.isSettled(one));
   start.textContent = unsure ? `Review: ${number(unsure)} unsure` : 'Review';
 }
 
+// What this page sends comes first, then what the server does by itself.
+function progress() {
+  const here = store.progress(), state = library.state;
+  if (here.done < here.total) return {...here, text: `${number(here.done)} of ${number(here.total)} looked at`};
+  if (isCounting()) return {total: 1, done: 0, text: 'counting the pictures'};
+  if (state?.to_look) {
+    const left = state.seconds_left === null ? '' : `, ${time(state.seconds_left)} left`;
+    return {total: state.pictures, done: state.pictures - state.to_look, text: `${number(state.pictures - state.to_look)} of ${number(state.pictures)} looked at${left}`};
+  }
+  if (state && state.scored < state.done) return {total: state.done, done: state.scored, text: `tags of ${number(state.scored)} of ${number(state.done)} are up to date`};
+  return {total: 0, done: 0, text: ''};
+}
+
 function drawProgress() {
-  const {total, done} = store.progress();
+  const {total, done, text} = progress();
   find('#progress').hidden = done === total;
-  find('#line').classList.toggle('quiet', done === total && !find('footer .line').textContent);
   find('#progress-bar').max = Math.max(1, total);
   find('#progress-bar').value = done;
-  find('#progress-text').textContent = connection.gone ? 'waiting for the server' : connection.busy ? 'the server is busy; this continues by itself' : `${number(done)} of ${number(total)} looked at`;
+  find('#progress-text').textContent = connection.gone ? 'waiting for the server' : connection.busy ? 'the server is busy; this continues by itself' : text;
+  drawLine();
 }
 
-const grid = new Grid(find('#grid'), {open: picture => reviewList(listed, picture), select: drawSelection});
+function judge(which, yes) {
+  const {tag} = grid;
+  if (!yes && !known.classes.some(one => one.name === tag)) return say(`There is no tag ${tag} yet. Accept (✓) a picture that shows it first.`);
+  for (const one of which) list.hold(one);
+  lessons.judge(which, tag, yes);
+}
+
+const grid = new Grid(find('#grid'), {
+  open: index => reviewList(list, index),
+  like: showLike,
+  select: drawSelection,
+  judge,
+  full: () => say(`No more than ${number(MOST_SELECTED)} pictures can be selected at a time.`),
+});
+selectionOf(grid, showLike);
 store.showFirst(() => grid.visible());
-store.events.addEventListener('change', draw);
-find('#order').addEventListener('change', draw);
-// What is in doubt when the review starts is gone through, also when its filter no longer takes it.
-find('#start-review').addEventListener('click', () => {
-  const pool = filter.kind === 'unsure' ? () => pictures : (items => () => items)([...listed]);
-  if (!reviewUnsure(pool)) say('Nothing is left to review here.');
+let pool = []; // what is being reviewed
+watchPictures(() => [...grid.visible(), ...pool]);
+picture.events.addEventListener('change', draw);
+find('#order').addEventListener('change', event => {
+  if (!isRanked() && !OWN[filter.kind]) preferred[place()] = event.target.value;
+  open(event.target.value);
 });
-
-// --- selected pictures ----------------------------------------------------------------------------------------------------------------
-
-const chosen = [];
-const box = tagbox({label: 'They show', hint: 'type a tag', pick: tag => { choose(tag); box.input.focus({preventScroll: true}); }, done: teachSelection, without: () => chosen});
-find('#selection-add').append(box);
-
-function choose(tag) {
-  if (!chosen.some(one => same(one, tag))) chosen.push(tag);
-  drawSelection();
-}
-
-function drawSelection() {
-  const selected = grid.selected.size;
-  find('#selection').hidden = !selected || status.readonly;
-  find('#selection-count').textContent = `${count(selected, 'picture')} selected`;
-  find('#selection-tags').replaceChildren(...chosen.map(tag => button(tag, () => {
-    chosen.splice(chosen.indexOf(tag), 1);
-    drawSelection();
-    box.input.focus({preventScroll: true});
-  }, {icon: 'close', 'aria-label': `Leave out ${tag}`})));
-  find('#selection-none').hidden = !known.classes.length || chosen.length > 0;
-  if (!selected && chosen.length) chosen.length = 0;
-}
-
-function endSelection() {
-  chosen.length = 0;
-  find('#selection-complete').checked = false;
-  box.empty();
-  grid.selectNone();
+find('#reorder').addEventListener('click', () => {
+  open(list.order, {unsure: list.unsure});
   find('#grid').focus({preventScroll: true});
-}
+});
+find('#show-unsure').addEventListener('click', () => {
+  open(list.order, {unsure: true, stay: true});
+  find('#grid').focus({preventScroll: true});
+});
+searchBox(async text => {
+  await show(filterOf(text));
+  if (!list.problem) find('#grid').focus({preventScroll: true});
+});
 
-function teachSelection() {
-  box.flush();
-  const selected = [...grid.selected].filter(picture => picture.state !== 'failed'), tags = [...chosen];
-  if (!tags.length) {
-    box.input.focus({preventScroll: true});
-    return;
+// What is in doubt when the review starts is gone through, also when its filter no longer takes it.
+find('#start-review').addEventListener('click', async () => {
+  if (isFound(filter)) {
+    const doubtful = openList(filter.kind === 'like' ? {kind: 'all'} : filter, filter.kind === 'next' ? 'novel' : 'unsure', true);
+    await doubtful.ready;
+    pool = await doubtful.load(0, TO_REVIEW);
+  } else {
+    pool = filter.kind === 'unsure' ? pictures : [...list.here()];
   }
-  if (!selected.length) return;
-  lessons.teachAlso(selected, tags, find('#selection-complete').checked);
-  say(`Teaching ${list(tags)} from ${count(selected.length, 'picture')}…`);
-  endSelection();
-}
-
-find('#selection-teach').addEventListener('click', teachSelection);
-find('#selection-clear').addEventListener('click', endSelection);
-find('#selection-remove').addEventListener('click', () => {
-  const gone = [...grid.selected];
-  endSelection();
-  store.remove(gone);
-  say(`${count(gone.length, 'picture')} removed from this page. What was taught stays.`);
+  const from = pool;
+  if (!reviewUnsure(() => from, filter.kind === 'next')) say('Nothing is left to review here.');
 });
-find('#selection-none').addEventListener('click', () => {
-  lessons.teach([...grid.selected].filter(picture => picture.state !== 'failed'), {tags: []});
-  endSelection();
-});
+find('#review').addEventListener('close', () => { pool = []; });
 
 // --- adding pictures ------------------------------------------------------------------------------------------------------------------
 
-async function take({files, left}) {
+adding({shown: () => {
   location.hash = '#pictures';
-  if (!files.length) {
-    notice('taken', left ? `No pictures were found among ${count(left, 'file')}.` : 'No pictures were found.', {hint: 'JPEG, PNG, WebP, HEIC and AVIF files can be added.'});
-    return;
-  }
-  dismiss('taken');
-  const {added, kept} = await store.addFiles(files);
-  const twice = files.length - added;
-  say([`${count(added, 'picture')} added.`, twice ? `${number(twice)} were here already.` : '', left ? `${count(left, 'other file')} left out.` : '',
-    added > kept ? `This browser cannot remember ${number(added - kept)} of them: drop them again after a reload.` : ''].filter(Boolean).join(' '));
-}
-
-const clicks = {'choose-files': 'files', 'choose-folder': 'folder', 'welcome-files': 'files', 'welcome-folder': 'folder'};
-for (const [from, to] of Object.entries(clicks)) find(`#${from}`).addEventListener('click', () => find(`#${to}`).click());
-for (const id of ['files', 'folder']) find(`#${id}`).addEventListener('change', event => take(intake.fromInput(event.target)));
+  if (hasIndex()) show({kind: 'here'});
+}, showLeft: () => show({kind: 'left'})});
 for (const id of ['open-library', 'welcome-library']) find(`#${id}`).addEventListener('click', () => {
   location.hash = '#pictures';
   openLibrary('');
@@ -278,24 +289,11 @@ for (const id of ['open-library', 'welcome-library']) find(`#${id}`).addEventLis
 find('#remove-all').addEventListener('click', () => {
   localStorage.removeItem(LIBRARY);
   folder = null;
-  grid.selectNone();
-  filter = {kind: 'all'};
+  leftOut.length = 0;
   store.remove([...pictures]);
   drawFolders([]);
+  show({kind: 'all'});
   say('All pictures were removed from this page. What was taught stays.');
-});
-
-let depth = 0;
-const hasFiles = event => [...event.dataTransfer?.types ?? []].includes('Files');
-addEventListener('dragenter', event => { if (hasFiles(event)) find('#drop').hidden = ++depth === 0; });
-addEventListener('dragleave', event => { if (hasFiles(event)) find('#drop').hidden = (depth = Math.max(0, depth - 1)) === 0; });
-addEventListener('dragover', event => { if (hasFiles(event)) event.preventDefault(); });
-addEventListener('drop', async event => {
-  if (!hasFiles(event)) return;
-  event.preventDefault();
-  depth = 0;
-  find('#drop').hidden = true;
-  take(await intake.fromDrop(event.dataTransfer));
 });
 
 let folder = null; // of the library: {name, deep}; null: not open
@@ -305,7 +303,7 @@ async function readFolder(name, still) {
   for (let from = 0, total = 1; from < total && still();) {
     const part = await get(`/v1/library?folder=${encodeURIComponent(name)}&from=${from}&count=1000`);
     if (from === 0) below.push(...part.folders);
-    if (still()) store.addLibrary(part.pictures.map(picture => picture.path));
+    if (still()) store.addLibrary(part.pictures.map(one => one.path));
     from += part.pictures.length;
     total = part.pictures.length ? part.total : 0;
   }
@@ -318,7 +316,7 @@ async function openLibrary(next, deep = false) {
   const still = () => folder === opened;
   folder = opened;
   localStorage.setItem(LIBRARY, JSON.stringify(opened));
-  store.remove(pictures.filter(picture => !picture.file));
+  store.remove(pictures.filter(one => !one.file));
   try {
     const below = await readFolder(next, still);
     if (still()) drawFolders(below);
@@ -348,8 +346,8 @@ function route() {
     if (link.hash === `#${name}`) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  if (name === 'quality') views.quality(showTag);
-  if (name === 'history') views.history(status.readonly);
+  if (name === 'quality') quality(showTag);
+  if (name === 'history') history();
   if (name === 'pictures') grid.measure();
   else grid.selectNone();
 }
@@ -362,67 +360,20 @@ addEventListener('hashchange', () => {
   scrollTo(0, 0);
 });
 
-find('#export-open').addEventListener('click', () => {
-  find('#export-what').textContent = count(pictures.filter(store.isDone).length, 'picture');
-  find('#export-shown').hidden = filter.kind === 'all';
-  find('#export-state').textContent = '';
-  find('#export').showModal();
-});
-async function exports(work) {
-  const state = find('#export-state');
-  try {
-    state.textContent = 'One moment…';
-    await work(n => { state.textContent = `${number(n)} written…`; });
-    state.textContent = 'Saved to your downloads.';
-  } catch (problem) {
-    state.textContent = `${problem.message} ${problem.hint ?? ''}`;
+// A list of the index comes in parts.
+async function exported(which, progress) {
+  if (!hasIndex()) return which === 'shown' ? list.here() : pictures;
+  const wanted = which === 'shown' ? list : openList({kind: which === 'taught' ? 'taught' : 'all'}, 'name'), all = [];
+  await wanted.ready;
+  for (let part; all.length < wanted.length && (part = await wanted.load(all.length, all.length + 1000)).length;) {
+    all.push(...part);
+    progress(all.length);
   }
+  return all;
 }
-find('#export').addEventListener('click', event => {
-  const {export: kind, download} = event.target.closest('button')?.dataset ?? {};
-  const which = new FormData(find('#export form')).get('which');
-  const chosenOnes = (which === 'shown' && filter.kind !== 'all' ? listed : pictures).filter(picture => store.isDone(picture) && (which !== 'taught' || store.isTaught(picture)));
-  const base = status.model.split('/').pop().replace(/\.(l3a|safetensors)$/, '') || 'model';
-  if (kind) exports(progress => exporting.save(kind, chosenOnes, which === 'taught', progress));
-  if (download === 'model') exports(() => exporting.saveFrom('/v1/model', status.model.split('/').pop() || 'model.l3a'));
-  if (download === 'backup') exports(() => exporting.saveFrom('/v1/backup', `${base}-backup.tar`));
-});
 
-asking.token = (wrong, optional) => new Promise(done => {
-  const dialog = find('#token'), text = find('#token-text');
-  find('#token-wrong').textContent = wrong ? 'That was not the right token.' : '';
-  text.value = '';
-  const closed = () => {
-    const token = text.value.trim();
-    if (!token && !optional) {
-      dialog.showModal();
-      return;
-    }
-    dialog.removeEventListener('close', closed);
-    done(token);
-  };
-  dialog.addEventListener('close', closed);
-  dialog.showModal();
-});
-
-find('#rename').addEventListener('click', () => {
-  find('#renaming-title').textContent = `Rename ${filter.tag}`;
-  find('#renaming-text').value = filter.tag;
-  find('#renaming-note').textContent = '';
-  find('#renaming').returnValue = '';
-  find('#renaming').showModal();
-  find('#renaming-text').select();
-});
-find('#renaming-text').addEventListener('input', event => {
-  const other = known.classes.some(one => one.name === plain(event.target.value) && one.name !== filter.tag);
-  find('#renaming-note').textContent = other ? 'There is such a tag already. The two become one.' : '';
-});
-find('#renaming-cancel').addEventListener('click', () => find('#renaming').close());
-find('#renaming form').addEventListener('submit', async () => {
-  const from = filter.tag, to = plain(find('#renaming-text').value);
-  if (!to || to === from) return;
-  if (await lessons.rename(from, to)) show({kind: 'tag', tag: to});
-});
+exportDialog({model: () => status.model, number: () => hasIndex() ? library.state.done : pictures.filter(picture.isDone).length, isPart: () => filter.kind !== 'all' && list.length > 0, load: exported});
+renameDialog({tag: () => filter.tag, renamed: tag => show({kind: 'tag', tag})});
 
 // --- the server -----------------------------------------------------------------------------------------------------------------------
 
@@ -447,33 +398,36 @@ async function useAnotherToken() {
 }
 
 function learnStatus(next) {
-  const first = status.model === '', before = status.readonly;
-  status = {...next, readonly: next.readonly || next.role === 'read'};
+  const first = status.model === '', before = limits.readonly;
+  status = next;
+  if (first && next.demo) preferred.found = 'name'; // its pictures were all drawn just now
+  limits.readonly = next.readonly || next.role === 'read';
   limits.body = next.max_body;
   find('#model').textContent = next.model.split('/').pop();
   document.title = `${next.model.split('/').pop()} – l3a`;
-  setReadonly(status.readonly);
+  setReadonly(limits.readonly);
   find('#export-tagger').hidden = next.role !== 'admin';
-  for (const id of ['open-library', 'welcome-library']) find(`#${id}`).hidden = !next.library;
+  for (const id of ['open-library', 'welcome-library']) find(`#${id}`).hidden = !next.library || hasIndex();
   find('#welcome-demo').hidden = Boolean(next.demo);
   showBarrier(next);
   const trouble = next.savable === false ? 'Your lessons are kept, but the model file cannot be updated.' : 'The server is not ready.';
   if (next.ready === false) notice('ready', trouble, {hint: next.trouble ?? 'See its messages in the terminal.', closes: false});
   else dismiss('ready');
-  if (!first && before !== status.readonly) {
+  if (!first && before !== limits.readonly) {
     draw();
     drawSelection();
-    if (location.hash === '#history') views.history(status.readonly);
+    if (location.hash === '#history') history();
   }
   return first;
 }
 
 async function watch() {
   for (;;) {
-    await new Promise(done => setTimeout(done, document.hidden ? 5 * POLL : POLL));
+    await new Promise(done => setTimeout(done, document.hidden ? 5 * POLL : isCounting() ? COUNTING : isBusy() ? BUSY : POLL));
     try {
       learnStatus(await get('/v1/status'));
-      if (status.edition !== known.edition && !lessons.pending()) await store.refresh();
+      if (status.edition !== known.edition && !lessons.pending()) await refresh();
+      else if (hasIndex()) await readState();
     } catch (problem) {
       notice('status', problem.message, {hint: problem.hint});
     }
@@ -482,7 +436,7 @@ async function watch() {
 
 let wasGone = false;
 connection.addEventListener('change', () => {
-  if (wasGone && !connection.gone) store.refresh(); // it may have started anew, without what it had in memory
+  if (wasGone && !connection.gone) refresh(); // it may have started anew, without what it had in memory
   wasGone = connection.gone;
 });
 
@@ -493,9 +447,12 @@ async function start() {
   try {
     learnStatus(await get('/v1/status'));
     await store.readClasses();
+    if (status.library) await readState();
+    if (hasIndex()) learnStatus(status);
+    if (hasIndex()) await open(ownOrder());
     await store.restore();
-    const library = JSON.parse(localStorage.getItem(LIBRARY) ?? 'null') ?? (status.demo && !pictures.length ? {name: '', deep: true} : null);
-    if (status.library && library) await openLibrary(library.name, library.deep);
+    const last = JSON.parse(localStorage.getItem(LIBRARY) ?? 'null') ?? (status.demo && !pictures.length ? {name: '', deep: true} : null);
+    if (status.library && !hasIndex() && last) await openLibrary(last.name, last.deep);
   } catch (problem) {
     notice('status', problem.message, {hint: problem.hint});
   }

@@ -1,58 +1,25 @@
-// The pictures on the page and what the server says of them. A picture is
-//   {order, path, name, file | null (in the library), key, state: 'waiting' | 'sent' | 'done' | 'failed', tags, uncertain, taught, error}
-// and stays the same object, so that views can hold on to it. Everything that changes ends in one 'change' event per frame.
-import {base64, get, post, send} from './server.js';
+// The pictures of this page: files that were dropped on it, and those of a server's library that has no index. The server is asked for
+// their tags, a few at a time, those on the screen first.
+import {changed, confirmed, create, doubt, isDone, isNear, isUnsure, known, learn, learnClasses, standing, suggested} from './picture.js';
+import {get, post, send} from './server.js';
 import * as memory from './keep.js';
 
 const UPLOADS = 4;      // files on their way at a time
 const TOGETHER = 16;    // library pictures in one request
 const SCORED = 1000;    // keys in one request
-const NOT_SURE = 0.7;   // from here on a picture counts as not sure: a score is within 0.04 of its threshold
 
-export const events = new EventTarget();
 export const pictures = [];
-export const known = {classes: [], edition: -1};
 let visible = () => []; // the pictures on the screen, which go first
 let running = 0, nextOrder = 0, cursor = 0, epoch = 0;
-let planned = false;
-
-// A person may have judged all tags of a picture, some, or none; the tagger speaks for the others.
-export const isTaught = picture => picture.taught !== null;
-export const isSettled = picture => isTaught(picture) && !picture.taught.only;
-export const isDone = picture => picture.state === 'done';
-const isOpenTag = ({taught}, tag) => !taught || taught.only && !taught.tags.includes(tag) && !taught.not.includes(tag);
-export const confirmed = picture => picture.taught ? picture.taught.tags : [];
-export const suggested = picture => picture.tags.filter(({tag, predicted}) => predicted && isOpenTag(picture, tag));
-export const shown = picture => [...confirmed(picture), ...suggested(picture).map(({tag}) => tag)];
-export const isNone = picture => isDone(picture) && shown(picture).length === 0;
-
-// As the server says; of a picture that was judged in part, the other tags count, by the same rule.
-export function doubt(picture) {
-  if (!isDone(picture) || isSettled(picture)) return 0;
-  if (!isTaught(picture)) return picture.uncertain;
-  const distances = picture.tags.filter(({tag}) => isOpenTag(picture, tag)).map(({score, threshold}) => Math.abs(score - threshold));
-  return distances.length ? 1 / (1 + 10 * Math.min(...distances)) : 0;
-}
-export const isUnsure = picture => doubt(picture) >= NOT_SURE;
 
 export function showFirst(function_) {
   visible = function_;
 }
 
-export function changed() {
-  if (planned) return;
-  planned = true;
-  requestAnimationFrame(() => {
-    planned = false;
-    events.dispatchEvent(new Event('change'));
-  });
-}
-
 // Two tabs remember their pictures in the same place, so orders follow the clock.
 function add(path, file) {
   nextOrder = Math.max(nextOrder + 1, 1000 * Date.now());
-  const picture = {order: nextOrder, path, name: path.split('/').pop(), file, key: null, state: 'waiting', tags: [], uncertain: 0,
-                   taught: null, pending: 0, error: '', news: null};
+  const picture = create({order: nextOrder, path, file});
   pictures.push(picture);
   return picture;
 }
@@ -100,21 +67,10 @@ export function remove(gone) {
   changed();
 }
 
-// What the server said of one picture.
 function learnOf(picture, answer) {
-  if (answer.error) {
-    Object.assign(picture, {state: 'failed', error: answer.error});
-    return;
-  }
-  const before = picture.state === 'done' ? new Set(shown(picture)) : null;
-  const isNew = picture.key !== answer.key;
-  Object.assign(picture, {state: 'done', key: answer.key, tags: answer.tags, uncertain: answer.uncertain ?? 0});
-  if (!picture.pending) picture.taught = answer.taught ?? null; // otherwise what was just said counts
-  if (before) {
-    const news = shown(picture).filter(tag => !before.has(tag));
-    if (news.length) picture.news = {tags: new Set(news), edition: known.edition};
-  }
-  if (isNew && picture.file) memory.keepKey(picture.order, picture.key);
+  const {key} = picture;
+  learn(picture, answer);
+  if (picture.file && picture.key !== key) memory.keepKey(picture.order, picture.key);
 }
 
 function takeWaiting(wanted, most) {
@@ -139,7 +95,7 @@ function pump() {
   while (running < UPLOADS) {
     let taken = takeWaiting(picture => picture.file, 1);
     const many = taken.length === 0;
-    if (many) taken = takeWaiting(picture => !picture.file, TOGETHER);
+    if (many) taken = takeWaiting(picture => !picture.file && picture.id === null, TOGETHER);
     if (!taken.length) break;
     running++;
     tag(taken, many).finally(() => {
@@ -211,31 +167,92 @@ export async function readClasses() {
   learnClasses(await get('/v1/classes'));
 }
 
-// From the answer of any request that tells them.
-export function learnClasses({classes, edition}) {
-  known.classes = classes;
-  known.edition = edition;
-  changed();
-}
-
-// How the server can find a picture: by its key, or if it does not know it any more, by its bytes or its path.
-export async function reference(picture, whole = false) {
-  if (picture.key && !whole) return {key: picture.key, name: picture.path};
-  return picture.file ? {image: await base64(picture.file), name: picture.path} : {path: picture.path};
-}
-
-// For every tag: how many pictures of the page were taught with it, and how many others it is suggested for.
+// How many pictures of the page are what, and for every tag: how many were taught with it, and how many others it is suggested for.
 export function tally() {
   const tags = new Map(known.classes.map(one => [one.name, {taught: 0, suggested: 0}]));
   const at = name => tags.get(name) ?? tags.set(name, {taught: 0, suggested: 0}).get(name);
-  let unsure = 0, none = 0, taught = 0, failed = 0;
+  const sums = {all: pictures.length, taught: 0, tagged: 0, untagged: 0, waiting: 0, failed: 0, unsure: 0};
   for (const picture of pictures) {
-    unsure += isUnsure(picture);
-    none += isNone(picture);
-    taught += isTaught(picture);
-    failed += picture.state === 'failed';
+    sums[standing(picture)]++;
+    sums.unsure += isUnsure(picture);
     for (const name of confirmed(picture)) at(name).taught++;
     for (const {tag} of suggested(picture)) at(tag).suggested++;
   }
-  return {tags, unsure, none, taught, failed, all: pictures.length};
+  return {...sums, tags};
+}
+
+const byName = (a, b) => a.path.localeCompare(b.path, 'en', {numeric: true});
+const score = (picture, tag) => confirmed(picture).includes(tag) ? 1e9 : picture.tags.find(one => one.tag === tag)?.score ?? -1e9;
+const doubtful = (picture, tag) => suggested(picture).some(one => one.tag === tag && isNear(one));
+
+// The pictures that a filter takes, in an order. Nothing moves under the pointer while the page learns: a picture that was judged here
+// stays until the list is opened again, and so does the order by score or by doubt.
+export class Listing {
+  // rules: {takes(picture), tag}; order: 'added', 'name', 'score' or 'unsure'.
+  constructor(rules, order) {
+    const rank = {score: picture => score(picture, rules.tag), unsure: doubt}[order];
+    Object.assign(this, {rules, order, rank, items: [], places: new Map(), ranks: new Map(), held: new Set(), unsure: false, hidden: 0, edition: known.edition});
+    this.update();
+  }
+
+  takes(picture) {
+    const {takes, tag} = this.rules;
+    if (this.held.has(picture)) return true;
+    if (!takes(picture)) return false;
+    if (tag === undefined || this.unsure || this.ranks.has(picture) || !doubtful(picture, tag)) return true;
+    this.hidden++;
+    return false;
+  }
+
+  rankOf(picture) {
+    if (!this.ranks.has(picture)) this.ranks.set(picture, this.rank?.(picture) ?? 0);
+    return this.ranks.get(picture);
+  }
+
+  get problem() {
+    return null;
+  }
+
+  here() {
+    return this.items;
+  }
+
+  update() {
+    this.hidden = 0;
+    this.items = pictures.filter(picture => this.takes(picture));
+    for (const picture of this.items) if (isDone(picture)) this.rankOf(picture);
+    if (this.order === 'name') this.items.sort(byName);
+    else if (this.rank) this.items.sort((a, b) => (this.ranks.get(b) ?? 0) - (this.ranks.get(a) ?? 0));
+    this.places = new Map(this.items.map((picture, i) => [picture, i]));
+  }
+
+  hold(picture) {
+    this.held.add(picture);
+  }
+
+  get stale() {
+    return Boolean(this.rank) && this.edition !== known.edition;
+  }
+
+  get length() {
+    return this.items.length;
+  }
+
+  at(index) {
+    return this.items[index];
+  }
+
+  indexOf(picture) {
+    return this.places.get(picture) ?? -1;
+  }
+
+  has(picture) {
+    return this.places.has(picture);
+  }
+
+  need() {}
+
+  async load(from, to) {
+    return this.items.slice(from, to);
+  }
 }

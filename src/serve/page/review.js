@@ -1,22 +1,24 @@
 // One picture at a time: what the tagger believes, to be accepted or corrected. Saving teaches at once and goes on to the next picture.
 // Either a list is reviewed in its order, or the pictures that the tagger is least sure of come first, as it now sees them.
 import {button, find, make} from './dom.js';
-import {confidence} from './grid.js';
 import * as lessons from './lessons.js';
-import {again, doubt, events, isDone, isSettled, isTaught, known, pictures, shown} from './pictures.js';
+import {allTags} from './library.js';
+import {confidence, doubt, events, isDone, isNear, isOpenTag, isSettled, isTaught, known, shown} from './picture.js';
+import {again, pictures} from './pictures.js';
 import {post} from './server.js';
 import {tagbox} from './tagbox.js';
 import {showBlob, whole} from './thumbnails.js';
-import {count, list} from './words.js';
+import {count, list, number} from './words.js';
 
-const OTHERS = 4;   // tags to offer besides those that are given
+const AHEAD = 4;    // pictures to fetch before they are shown
+const OTHERS = 4;   // tags to offer besides those that are given, and of those that are near without being given
 const STEADY = 400; // milliseconds that ticks have to be on the screen before Enter accepts them
 
 const dialog = find('#review'), image = find('#review-picture'), note = find('#review-note'), title = find('#review-title');
 const place = find('#review-place'), tagList = find('#review-tags'), state = find('#review-state'), open_ = find('#review-open');
 const saveButton = find('#review-save');
 let session = null; // {list | null, pool, done: Set, trail: [], at}
-let current = null, ticks = new Map(), touched = false, loading = null, changedAt = 0, order = [], seen = '';
+let current = null, ticks = new Map(), touched = false, unticked = new Set(), loading = null, changedAt = 0, order = [], seen = '';
 let all = {picture: null, tags: [], edition: null}; // every tag of the current picture, as of an edition
 let readonly = false;
 
@@ -34,17 +36,20 @@ function ticked() {
 
 const left = () => session.pool().filter(picture => isDone(picture) && !isSettled(picture) && !session.done.has(picture));
 
-// The least sure first, of those that were neither settled nor passed over.
+// The least sure first, of those that were neither settled nor passed over; or the first of them, if the pool has an order.
 function leastSure() {
-  return left().reduce((best, picture) => !best || doubt(picture) > doubt(best) ? picture : best, null);
+  const open = left();
+  return session.inOrder ? open[0] ?? null : open.reduce((best, picture) => !best || doubt(picture) > doubt(best) ? picture : best, null);
 }
 
-export function reviewList(items, from) {
-  start({list: items, trail: items, at: items.indexOf(from)});
+// list: as in collection.js.
+export function reviewList(list, at) {
+  start({list, at, done: null, pool: null, trail: null});
 }
 
-export function reviewUnsure(pool) {
-  session = {list: null, pool, done: new Set(), trail: [], at: -1};
+// pool(): the pictures to choose from.
+export function reviewUnsure(pool, inOrder = false) {
+  session = {list: null, pool, inOrder, done: new Set(), trail: [], at: -1};
   const first = leastSure();
   if (!first) return false;
   session.trail.push(first);
@@ -59,10 +64,28 @@ function start(next) {
   title.focus();
 }
 
-function show() {
-  current = session.trail[session.at];
+const length = () => session.list ? session.list.length : session.trail.length;
+
+// What a list does not have yet is fetched.
+async function show() {
+  const now = session, {at} = session;
+  let picture = now.list ? now.list.at(at) : now.trail[at];
+  if (!picture) {
+    try {
+      [picture] = await now.list.load(at, at + 1);
+    } catch { /* it has gone */ }
+    if (session !== now || session.at !== at) return;
+    if (!picture) return dialog.close();
+  }
+  now.list?.need?.(at, Math.min(at + AHEAD, now.list.length));
+  present(picture);
+}
+
+function present(picture) {
+  current = picture;
   touched = false;
   ticks.clear();
+  unticked.clear();
   order = [];
   box.empty();
   all = {picture: current, tags: current.tags, edition: null};
@@ -72,12 +95,12 @@ function show() {
   title.textContent = current.name;
   title.title = current.path;
   find('#review-previous').disabled = session.at === 0;
-  find('#review-next').disabled = session.list ? session.at === session.trail.length - 1 : false;
+  find('#review-next').disabled = session.list ? session.at === length() - 1 : false;
   position();
 }
 
 function position() {
-  place.textContent = session.list ? `${session.at + 1} of ${session.trail.length}` : `Least sure first · ${count(left().length, 'picture')} left`;
+  place.textContent = session.list ? `${number(session.at + 1)} of ${number(length())}` : `${session.inOrder ? 'What to judge next' : 'Least sure first'} · ${count(left().length, 'picture')} left`;
 }
 
 async function load() {
@@ -102,32 +125,34 @@ image.addEventListener('error', () => {
 // The tag that is most in doubt need not be among the few that came with the picture.
 async function askAll() {
   const picture = current, {edition} = known;
-  if (!picture.key || all.edition === edition) return;
+  if (!picture.key && picture.id === null || all.edition === edition) return;
   all.edition = edition;
   try {
-    const answer = await post('/v1/score', {keys: [picture.key], all: true}, {patient: false});
-    if (picture !== current || !answer.pictures.length) return;
-    all.tags = answer.pictures[0].tags;
+    const tags = picture.id !== null ? await allTags(picture) : (await post('/v1/score', {keys: [picture.key], all: true}, {patient: false})).pictures[0]?.tags ?? [];
+    if (picture !== current || !tags.length) return;
+    all.tags = tags;
     fill();
   } catch { /* then the few have to do */ }
 }
 
-// What is given, then what comes closest.
+// First what the tagger is not sure of, so that one key ticks it; then what is given, and what comes closest.
 function offered() {
-  const given = shown(current), ratio = ({score, threshold}) => threshold > 0 ? score / threshold : score;
-  const others = all.tags.filter(({tag}) => !given.includes(tag)).sort((a, b) => ratio(b) - ratio(a));
-  return [...given, ...others.slice(0, OTHERS).map(({tag}) => tag)];
+  const ratio = ({score, threshold}) => threshold > 0 ? score / threshold : score, given = shown(current);
+  const open = all.tags.filter(({tag}) => isOpenTag(current, tag)).sort((a, b) => ratio(b) - ratio(a)), isGiven = ({tag}) => given.includes(tag);
+  const near = open.filter(isNear), doubtful = [...near.filter(isGiven), ...near.filter(one => !isGiven(one)).slice(0, OTHERS)].map(({tag}) => tag);
+  const sure = given.filter(tag => !doubtful.includes(tag)), others = all.tags.filter(({tag}) => !given.includes(tag) && !doubtful.includes(tag)).sort((a, b) => ratio(b) - ratio(a));
+  return {doubtful, sure, others: others.slice(0, OTHERS).map(({tag}) => tag)};
 }
 
-// Ticks follow the tagger until the person has changed one.
+// Ticks follow the tagger until the person has changed one. Nothing near its threshold is ticked beforehand.
 function fill() {
-  const believed = shown(current);
-  const before = ticked().join('\n');
+  const before = order.map(tag => [tag, ticks.get(tag)]).join('\n');
   if (!touched) {
-    order = [...new Set(offered())];
-    ticks = new Map(order.map(tag => [tag, believed.includes(tag)]));
+    const {doubtful, sure, others} = offered();
+    order = [...new Set([...doubtful, ...sure, ...others])];
+    ticks = new Map(order.map(tag => [tag, sure.includes(tag)]));
   }
-  if (ticked().join('\n') !== before) changedAt = performance.now();
+  if (order.map(tag => [tag, ticks.get(tag)]).join('\n') !== before) changedAt = performance.now();
   drawTags();
   drawState();
 }
@@ -153,11 +178,18 @@ function drawTags() {
   if (focused !== undefined) [...tagList.querySelectorAll('input')].find(input => input.value === focused)?.focus();
 }
 
+// What was said of the picture so far, and what is in doubt.
+function inPart() {
+  const {tags, not} = current.taught ?? {tags: [], not: []}, doubtful = touched ? [] : offered().doubtful;
+  return [tags.length ? `You have taught ${list(tags)} with this picture.` : '', not.length ? `You have said that it does not show ${list(not)}.` : '',
+    doubtful.length && !readonly ? `It is not sure of ${list(doubtful)}: tick what the picture shows.` : ''].filter(Boolean).join(' ');
+}
+
 function drawState() {
   const failed = current.state === 'failed';
   const chosen = ticked();
-  state.replaceChildren(failed ? current.error + ' ' : current.state !== 'done' ? 'The tagger has not looked at this picture yet.' : isSettled(current) ? 'You have taught this picture.' : isTaught(current) ? `You have taught ${list(current.taught.tags)} with this picture.` : '',
-    failed ? button('Try again', () => again(current), {class: 'link'}) : '');
+  state.replaceChildren(failed ? current.error + ' ' : current.state !== 'done' ? 'The tagger has not looked at this picture yet.' : isSettled(current) ? 'You have taught this picture.' : inPart(),
+    failed && current.id === null ? button('Try again', () => again(current), {class: 'link'}) : '');
   find('#review-means').textContent = failed || readonly ? '' : chosen.length
     ? `Saves: ${list(chosen)}, and ${open_.checked ? 'nothing about other tags' : 'none of the other tags'}.` : 'Saves: none of your tags.';
   saveButton.disabled = failed || readonly || !chosen.length && !known.classes.length;
@@ -168,6 +200,7 @@ function set(tag, on) {
   touched = true;
   if (!order.includes(tag)) order.push(tag);
   ticks.set(tag, on);
+  unticked[on ? 'delete' : 'add'](tag);
   drawTags();
   drawState();
 }
@@ -177,7 +210,7 @@ function save() {
   if (saveButton.disabled) return;
   if (!touched && performance.now() - changedAt < STEADY) return;
   const tags = ticked(), only = open_.checked;
-  const refused = order.filter(tag => !ticks.get(tag) && current.tags.some(one => one.tag === tag && one.predicted));
+  const refused = order.filter(tag => !ticks.get(tag) && (unticked.has(tag) || current.tags.some(one => one.tag === tag && one.predicted && !isNear(one))));
   lessons.teach([current], {tags, not: only ? refused : [], only: only && tags.length > 0});
   step(1);
 }
@@ -193,7 +226,7 @@ function saveNone() {
 function step(by) {
   const next = session.at + by;
   if (next < 0) return;
-  if (next >= session.trail.length) {
+  if (next >= length()) {
     session.done?.add(current);
     const found = session.list ? null : leastSure();
     if (!found) return finish();
@@ -255,7 +288,7 @@ find('#review-previous').addEventListener('click', () => step(-1));
 find('#review-close').addEventListener('click', () => dialog.close());
 events.addEventListener('change', () => {
   if (!current) return;
-  if (!pictures.includes(current)) return dialog.close();
+  if (current.id === null && !pictures.includes(current)) return dialog.close();
   position();
   askAll();
   const now = JSON.stringify([current.state, current.tags, current.taught, known.classes.length]);

@@ -22,8 +22,9 @@ export class Problem extends Error {
 export const connection = Object.assign(new EventTarget(), {gone: false, busy: false});
 // Set by page.js: asks the person for the token, and resolves to it; optional: to nothing if the person gives none.
 export const asking = {token: null};
-// Set by page.js: the bytes that a request may have. A server that refuses more ends the connection, and Firefox then shows no answer.
-export const limits = {body: Infinity};
+// Set by page.js: the bytes that a request may have, and whether nothing may be taught. A server that refuses more bytes ends the
+// connection, and Firefox then shows no answer.
+export const limits = {body: Infinity, readonly: false};
 
 let retry = null; // ends the current pause early
 let waiting = 0;  // requests that the server was too busy for

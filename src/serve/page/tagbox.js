@@ -1,6 +1,6 @@
 // A text field that completes known tags and offers to make a new one.
 import {make} from './dom.js';
-import {known} from './pictures.js';
+import {known} from './picture.js';
 import {plain, same} from './words.js';
 
 const OFFERED = 8;

@@ -79,6 +79,25 @@ export async function whole(picture, signal) {
   return picture.file ?? (await send('GET', inLibrary('picture', picture.path), {signal})).blob();
 }
 
+// A thumbnail that is made when its element comes into view.
+const coming = new Map(); // element -> what to do
+const seen = new IntersectionObserver(entries => {
+  for (const {isIntersecting, target} of entries) {
+    if (!isIntersecting) continue;
+    seen.unobserve(target);
+    coming.get(target)();
+    coming.delete(target);
+  }
+});
+
+export function showWhenSeen(element, image, picture) {
+  coming.set(element, async () => {
+    const blob = await thumbnail(picture, () => element.isConnected);
+    if (blob && element.isConnected) showBlob(image, blob);
+  });
+  seen.observe(element);
+}
+
 // Shows a blob in an image until the next one, or null, takes its place.
 export function showBlob(image, blob) {
   if (image.src) URL.revokeObjectURL(image.src);

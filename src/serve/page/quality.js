@@ -1,12 +1,12 @@
-// "How good is it?" and the history.
+// "How good is it?"
 import {button, find, make} from './dom.js';
-import * as lessons from './lessons.js';
-import {known} from './pictures.js';
+import {known} from './picture.js';
 import {get} from './server.js';
-import {count, list, number, percent, when} from './words.js';
+import {count, number, percent} from './words.js';
 
 const LISTED = 12;
 const FEW = 5; // below this many pictures a share says nothing
+const GOOD = 0.7;
 
 function share(value, judged) {
   if (value === null || value === undefined || judged < FEW) return make('span', {class: 'soft'}, judged < FEW ? 'too few to say' : '–');
@@ -41,13 +41,24 @@ function remark(library) {
     + 'To make it better, correct wrong tags.';
 }
 
-// What is wrong with a tag, in the words of the table.
+const few = one => one.pictures < FEW;
+const isWrong = one => one.precision !== null && one.precision < GOOD;
+const isMissed = one => one.recall !== null && one.recall < GOOD;
+
+// What is wrong with a tag, in the words of the table. If a tag is often wrong, more pictures that show it do not help: what it was
+// wrongly given to has to be said first.
 function advice({tag, why}, classes) {
   const one = classes.find(({name}) => name === tag);
-  if (one && one.pictures < FEW) return `has only ${count(one.pictures, 'picture')}. Teach more of them.`;
-  if (one && one.recall !== null && one.recall < 0.7) return `is missed in ${percent(1 - one.recall)} of the pictures that show it. Teach more of them.`;
-  if (one && one.precision !== null && one.precision < 0.7) return `is wrong ${percent(1 - one.precision)} of the time. Teach pictures that look like it but do not show it.`;
+  if (one && few(one)) return `has only ${count(one.pictures, 'picture')}. Teach more of them.`;
+  if (one && isWrong(one)) return `is wrong ${percent(1 - one.precision)} of the time. Go through what it was suggested for, and reject (✗) the wrong ones.`;
+  if (one && isMissed(one)) return `is missed in ${percent(1 - one.recall)} of the pictures that show it. Teach more of them.`;
   return why;
+}
+
+// Tags that are often wrong come first, the worst of them at the top.
+function urgency(tag, classes) {
+  const one = classes.find(({name}) => name === tag);
+  return !one ? 3 : few(one) ? 2 : isWrong(one) ? one.precision : 1 + (one.recall ?? 1);
 }
 
 const card = (title, ...content) => make('div', {class: 'card'}, title ? make('h3', {}, title) : null, ...content);
@@ -77,41 +88,12 @@ export async function quality(show) {
     return;
   }
   const sorted = [...classes].sort((a, b) => a.name.localeCompare(b.name, 'en'));
-  const worst = ({tag}) => Math.min(...classes.filter(one => one.name === tag).flatMap(one => [one.recall ?? 1, one.precision ?? 1]), 1);
   const lines = (items, line) => make('ul', {class: 'next'}, ...items.slice(0, LISTED).map(line));
   body.replaceChildren(
     card('', make('p', {}, summary(classes, library)), make('p', {class: 'soft'}, remark(library))),
-    ...(next.length ? [card('What to teach next', lines([...next].sort((a, b) => worst(a) - worst(b)), one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
+    ...(next.length ? [card('What to teach next', lines([...next].sort((a, b) => urgency(a.tag, classes) - urgency(b.tag, classes)), one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
       button('Show its pictures', () => show(one.tag)))))] : []),
     card('Tag by tag', library ? make('p', {class: 'soft'}, `“Given here” is how many of these ${number(library.pictures)} pictures get the tag.`) : null, table(sorted, library, show)),
     ...(confusions.length ? [card('Mixed up', lines([...confusions].sort((a, b) => b.pictures - a.pictures), one => make('li', {}, make('span', {},
       `${count(one.pictures, 'picture')} of `, make('b', {}, one.shown), ' would wrongly get the tag ', make('b', {}, one.tagged)), button(`Show ${one.tagged}`, () => show(one.tagged)))))] : []));
-}
-
-function words(lesson) {
-  const all = Object.entries(lesson.tags ?? {}), more = all.length - LISTED;
-  const tags = all.slice(0, LISTED).map(([tag, n]) => lesson.pictures === 1 ? tag : `${tag} (${n})`).concat(more > 0 ? [`${more} more`] : []);
-  if (lesson.kind === 'rename') return lesson.what ?? `A tag was renamed${tags.length ? `: ${list(tags)}` : ''}`;
-  if (lesson.kind === 'merge') return `Another model was merged: ${count(lesson.pictures, 'picture')}`;
-  if (lesson.kind === 'not kept') return `Taught without a record: ${count(lesson.pictures, 'picture')}`;
-  const what = tags.length ? list(tags) : 'none of your tags';
-  return `${lesson.kind === 'instead' ? 'Corrected' : 'Taught'} ${count(lesson.pictures, 'picture')}: ${what}`;
-}
-
-export async function history(readonly) {
-  const body = find('#history-body');
-  let all;
-  try {
-    all = await lessons.history();
-  } catch (problem) {
-    body.replaceChildren(card('', make('p', {}, problem.message), make('p', {class: 'soft'}, problem.hint)));
-    return;
-  }
-  if (!all.length) {
-    body.replaceChildren(card('', make('p', {}, 'Nothing has been taught yet.')));
-    return;
-  }
-  body.replaceChildren(card('', make('p', {class: 'soft'}, 'Each time you save, the tagger learns one lesson. Lessons are taken back one at a time, the newest first.'),
-    make('ol', {class: 'lessons'}, ...all.slice(0, 500).map((lesson, i) => make('li', {}, make('span', {class: 'soft'}, when(lesson.time)), make('span', {}, words(lesson)),
-      i === 0 && lesson.can_undo && !readonly ? button('Undo', () => lessons.undo()) : null)))));
 }
