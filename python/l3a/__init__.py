@@ -1,6 +1,7 @@
 """L3A: teach a multi-label classifier new classes, phase after phase, in closed form.
 
 - :class:`Tagger` tags pictures, and learns new tags from pictures.
+- :class:`Library` remembers the pictures below some folders, and finds them by what they show.
 - :class:`L3AClassifier` and :class:`JointRidge` learn from features, as scikit-learn estimators.
 - :func:`run` and :func:`sweep` compare methods over the phases of a protocol; :func:`load_run` and :func:`load_sweep` load
   what they, or the command, have written.
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ._experiment import run as run
     from ._experiment import sweep as sweep
     from ._extract import extract as extract
+    from ._index import Library as Library
     from ._run import Run as Run
     from ._run import Sweep as Sweep
     from ._run import load_run as load_run
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "Tagger": "_tagger",
     "Tag": "_tagger",
+    "Library": "_index",
     "L3AClassifier": "_estimator",
     "JointRidge": "_estimator",
     "run": "_experiment",

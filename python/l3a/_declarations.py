@@ -4,7 +4,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 1200
+VERSION_NUMBER = 1300
 
 
 class Status(IntEnum):
@@ -73,6 +73,14 @@ class Pool(IntEnum):
     CLS_MEAN = 3
 
 
+class LibraryState(IntEnum):
+    """l3a_library_state"""
+    WAITING = 0
+    DONE = 1
+    FAILED = 2
+    OTHER = 3
+
+
 class Number(IntEnum):
     """l3a_number"""
     FLOAT32 = 0
@@ -97,6 +105,9 @@ l3a_event_callback = CFUNCTYPE(c_int, POINTER(l3a_event), c_void_p)
 l3a_sum_callback = CFUNCTYPE(c_int, c_void_p, c_size_t, c_int, c_void_p)
 l3a_tags_callback = CFUNCTYPE(c_int, c_size_t, c_int, c_void_p, c_void_p)
 l3a_taught_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_void_p)
+l3a_lesson_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_int, c_void_p)
+l3a_judged_callback = CFUNCTYPE(c_int, c_char_p, c_int, c_void_p)
+l3a_folder_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_uint64, c_void_p)
 l3a_method_create = CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)
 l3a_method_room = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 l3a_method_learn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t)
@@ -457,6 +468,107 @@ class l3a_draw_options(Structure):
     ]
 
 
+class l3a_library_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("index", c_char_p),
+        ("existing", c_int),
+        ("check", c_int),
+        ("keep", c_int),
+        ("folder", c_char_p),
+    ]
+
+
+class l3a_scan_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("pictures", c_uint64),
+        ("added", c_uint64),
+        ("changed", c_uint64),
+        ("gone", c_uint64),
+        ("away", c_uint64),
+        ("unreadable", c_uint64),
+    ]
+
+
+class l3a_look_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("most", c_uint64),
+        ("shard", c_size_t),
+        ("shards", c_size_t),
+        ("newest", c_int),
+        ("no_heif", c_int),
+    ]
+
+
+class l3a_look_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("looked", c_uint64),
+        ("known", c_uint64),
+        ("moved", c_uint64),
+        ("copies", c_uint64),
+        ("failed", c_uint64),
+        ("waiting", c_uint64),
+    ]
+
+
+class l3a_said(Structure):
+    _fields_ = [
+        ("checksum", c_uint64),
+        ("labels", c_void_p),
+    ]
+
+
+class l3a_library_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("pictures", c_uint64),
+        ("done", c_uint64),
+        ("waiting", c_uint64),
+        ("failed", c_uint64),
+        ("others", c_uint64),
+        ("scored", c_uint64),
+        ("said", c_uint64),
+        ("untagged", c_uint64),
+        ("unsure", c_uint64),
+        ("change", c_uint64),
+        ("bytes", c_uint64),
+        ("views", c_size_t),
+        ("tagged", c_uint64),
+    ]
+
+
+class l3a_find_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("where", c_char_p),
+        ("word", c_char_p),
+        ("like", c_void_p),
+        ("like_count", c_size_t),
+        ("like_features", c_void_p),
+        ("like_rows", c_size_t),
+        ("sort", c_char_p),
+        ("most", c_uint64),
+    ]
+
+
+class l3a_library_picture(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("id", c_uint64),
+        ("path", c_char_p),
+        ("state", c_int),
+        ("problem", c_char_p),
+        ("bytes", c_uint64),
+        ("modified", c_int64),
+        ("taken", c_int64),
+        ("checksum", c_uint64),
+        ("copies", c_uint64),
+    ]
+
+
 class l3a_method_info(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -721,6 +833,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_tagger_set_unlabelled": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "l3a_tagger_library": (c_void_p, [c_void_p]),
     "l3a_tagger_undo": (c_int, [c_void_p, c_void_p]),
+    "l3a_tagger_revert": (c_int, [c_void_p, c_uint64, c_void_p]),
     "l3a_tagger_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "l3a_tagger_widen": (c_int, [c_void_p, c_size_t]),
     "l3a_tagger_save": (c_int, [c_void_p]),
@@ -730,6 +843,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_history_free": (None, [c_void_p]),
     "l3a_history_model": (c_void_p, [c_void_p]),
     "l3a_history_undo": (c_int, [c_void_p, c_void_p]),
+    "l3a_history_revert": (c_int, [c_void_p, c_uint64, c_void_p]),
     "l3a_history_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "l3a_history_widen": (c_int, [c_void_p, c_size_t]),
     "l3a_history_save": (c_int, [c_void_p]),
@@ -879,6 +993,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_reader_width": (c_size_t, [c_void_p]),
     "l3a_reader_limit": (c_int, [c_void_p, c_uint64]),
     "l3a_reader_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_reader_prepare_pixels": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_reader_compute": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "l3a_reader_score": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
     "l3a_lesson_add_features": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_size_t, c_void_p]),
@@ -888,6 +1003,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_history_load": (c_int, [c_void_p]),
     "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
     "l3a_history_find": (c_int, [c_void_p, c_uint64, l3a_taught_callback, c_void_p]),
+    "l3a_history_lesson": (c_int, [c_void_p, c_size_t, l3a_lesson_callback, c_void_p]),
+    "l3a_history_held": (c_size_t, [c_void_p, c_size_t]),
     "l3a_history_checksums": (c_size_t, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "l3a_model_leave_out": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_leave_out_classes": (c_int, [c_void_p, c_void_p, c_void_p]),
@@ -908,6 +1025,45 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_machine_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_device_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_uniform": (c_double, [c_uint64, c_uint64]),
+    "l3a_library_open": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_library_free": (None, [c_void_p]),
+    "l3a_library_add": (c_int, [c_void_p, c_char_p]),
+    "l3a_library_remove": (c_int, [c_void_p, c_char_p]),
+    "l3a_library_folder": (c_char_p, [c_void_p, c_size_t, c_void_p]),
+    "l3a_library_scan": (c_int, [c_void_p, c_void_p]),
+    "l3a_library_look": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_library_retry": (c_int, [c_void_p, c_void_p]),
+    "l3a_library_say": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int]),
+    "l3a_library_take_history": (c_int, [c_void_p, c_void_p]),
+    "l3a_library_judged": (c_int, [c_void_p, c_uint64, l3a_judged_callback, c_void_p]),
+    "l3a_library_set_note": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "l3a_library_note": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_library_score": (c_int, [c_void_p, c_uint64, c_void_p]),
+    "l3a_library_describe": (c_int, [c_void_p, c_void_p]),
+    "l3a_library_change": (c_int, [c_void_p, c_void_p]),
+    "l3a_library_count": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "l3a_library_find": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_found_free": (None, [c_void_p]),
+    "l3a_found_count": (c_size_t, [c_void_p]),
+    "l3a_found_id": (c_uint64, [c_void_p, c_size_t]),
+    "l3a_found_rank": (c_double, [c_void_p, c_size_t]),
+    "l3a_library_words": (c_int, [c_void_p, c_void_p]),
+    "l3a_word_classes": (c_size_t, [c_char_p, c_void_p, c_size_t]),
+    "l3a_word_at": (c_char_p, [c_size_t]),
+    "l3a_words_source": (c_char_p, []),
+    "l3a_library_duplicates": (c_int, [c_void_p, c_double, c_void_p]),
+    "l3a_library_folders": (c_int, [c_void_p, c_char_p, l3a_folder_callback, c_void_p]),
+    "l3a_library_picture_at": (c_int, [c_void_p, c_uint64, c_void_p]),
+    "l3a_library_picture_find": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_library_picture_known": (c_int, [c_void_p, c_uint64, c_void_p]),
+    "l3a_library_features": (c_int, [c_void_p, c_uint64, c_void_p]),
+    "l3a_library_sample": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
+    "l3a_watch_open": (c_int, [c_void_p, c_void_p, c_size_t, c_double, c_void_p]),
+    "l3a_watch_next": (c_int, [c_void_p, c_double, c_void_p, c_void_p]),
+    "l3a_watch_folder": (c_char_p, [c_void_p, c_size_t, c_void_p]),
+    "l3a_watch_polls": (c_int, [c_void_p, c_size_t]),
+    "l3a_watch_stop": (None, [c_void_p]),
+    "l3a_watch_free": (None, [c_void_p]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
@@ -1002,6 +1158,8 @@ TAKES_CONTEXT = frozenset([
     "l3a_plugin_check",
     "l3a_machine_speed",
     "l3a_device_speed",
+    "l3a_library_open",
+    "l3a_watch_open",
     "l3a_protocol_parse",
     "l3a_class_order",
     "l3a_method_options",

@@ -2,7 +2,7 @@
 import importlib
 import time
 import warnings
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Dict, Optional, Union
 
 from ._declarations import EventKind
 from ._library import Event
@@ -47,3 +47,26 @@ class Bar:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+class Stages:
+    """A bar for each stage of a call, one after another. ``names`` says what to call them."""
+
+    def __init__(self, names: Dict[str, str]) -> None:
+        self.names, self.stage = names, ""
+        self.bar: Optional[Any] = None
+
+    def __call__(self, event: Event) -> None:
+        if event.kind != EventKind.PROGRESS or event.stage not in self.names:
+            return
+        if event.stage != self.stage:
+            self.close()
+            self.stage = event.stage
+            self.bar = make_bar(desc=self.names[event.stage], unit=" pictures", total=event.total or None, leave=False)
+        if self.bar is not None:
+            self.bar.update(event.done - self.bar.n)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+        self.bar, self.stage = None, ""

@@ -6,6 +6,7 @@ import hashlib
 import os
 import struct
 import threading
+import weakref
 import zlib
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -204,6 +205,7 @@ class Tagger:
         self._idle: List[int] = []  # readers that nobody uses
         self._busy = 0
         self._gate = threading.Condition()
+        self._libraries: "weakref.WeakSet[Any]" = weakref.WeakSet()  # which the tagger must outlive
 
     # ---- Opening and closing
     @classmethod
@@ -251,7 +253,9 @@ class Tagger:
         return Repair(report.bytes, report.applied, report.lost)
 
     def close(self) -> None:
-        """Frees everything, once no thread is tagging any more. What was not saved is lost."""
+        """Frees everything, once no thread is tagging any more, and closes its libraries. What was not saved is lost."""
+        for opened in list(self._libraries):
+            opened.close()
         with self._gate:
             tagger, self._tagger = self._tagger, None
             while self._busy:
@@ -399,6 +403,26 @@ class Tagger:
                 self._context.call("l3a_tagger_reload", tagger.handle)
             try:
                 yield tagger
+            finally:
+                self._unlock()
+
+    @contextlib.contextmanager
+    def _lock_if_free(self) -> Iterator[str]:
+        """Has the model's lock, and what others have saved, if nobody else has the lock; yields why not. With something to save, the
+        tagger has it already. In any case, readers see the newest model."""
+        held = ""
+        with self._context.lock:
+            tagger = self._open()
+            try:
+                if self._lock is None:
+                    try:
+                        self._lock = self._context.make("l3a_lock_free", "l3a_lock_take", path_bytes(self.path), 0)
+                    except Error as error:
+                        if error.status not in (Status.ERROR_IO, Status.ERROR_STATE):
+                            raise
+                        held = error.text
+                    self._context.call("l3a_tagger_reload", tagger.handle)
+                yield held
             finally:
                 self._unlock()
 
@@ -554,6 +578,15 @@ class Tagger:
         found = ctypes.c_void_p()
         self._context.call("l3a_tagger_history", self._open().handle, ctypes.byref(found))
         return found
+
+    def _history_if_any(self) -> Any:
+        """None for a packed model."""
+        try:
+            return self._history()
+        except Error as error:
+            if error.status != Status.ERROR_STATE or library.l3a_tagger_model(self._open().handle):
+                raise
+            return None
 
     def history(self) -> List[Entry]:
         """The lessons, the oldest first."""
