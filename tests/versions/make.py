@@ -190,6 +190,10 @@ def make_taggers():
     if has("teach", "views") and not FEW:
         teach("taught-views.l3a", "--views", "5")
         describe_tagger("taught-views.l3a")
+    if has("teach", "unlabelled"):
+        teach("unlabelled.l3a")
+        l3a("teach", "unlabelled.l3a", "--quiet", "--unlabelled", "../inputs/pictures")
+        describe_tagger("unlabelled.l3a")
     if not FEW:
         teach("renamed.l3a")
         l3a("rename", "renamed.l3a", "striped", "stripes")
