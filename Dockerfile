@@ -4,8 +4,8 @@
 # It has no plug-ins: docs/installing.md says what that means. packaging/try-dockerfile runs these lines without Docker.
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
-    gcc libc6-dev cmake make pkg-config libopenblas-openmp-dev libxxhash-dev libexpat1-dev libjpeg62-turbo-dev libpng-dev \
-    libwebp-dev libheif-dev libdnnl-dev libmicrohttpd-dev
+    gcc libc6-dev cmake make pkg-config libopenblas-openmp-dev libxxhash-dev libexpat1-dev libsqlite3-dev libjpeg62-turbo-dev \
+    libpng-dev libwebp-dev libheif-dev libdnnl-dev libmicrohttpd-dev
 COPY . /source
 RUN cmake -S /source -B /build -DL3A_CUDA=OFF -DL3A_MPI=OFF -DL3A_FIGURE=OFF -DL3A_WEBP=ON -DL3A_HEIF=ON -DL3A_ONEDNN=ON -DL3A_SERVE=ON
 RUN cmake --build /build -j "$(nproc)"
@@ -13,7 +13,8 @@ RUN cmake --install /build --strip --prefix /install
 
 FROM debian:12-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
-    libopenblas0-openmp libxxhash0 libexpat1 libjpeg62-turbo libpng16-16 libwebp7 libwebpdemux2 libheif1 libdnnl2 libmicrohttpd12 && \
+    libopenblas0-openmp libxxhash0 libexpat1 libsqlite3-0 libjpeg62-turbo libpng16-16 libwebp7 libwebpdemux2 libheif1 libdnnl2 \
+    libmicrohttpd12 && \
     rm -rf /var/lib/apt/lists/*
 COPY --from=build /install/bin/l3a /usr/local/bin/
 COPY --from=build /install/lib/libl3a.so.* /usr/local/lib/

@@ -42,6 +42,10 @@ MAY_BE_NULL = {
     ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"), ("l3a_reader_score", "user"), ("l3a_history_pictures", "user"), ("l3a_history_find", "user"), ("l3a_history_repair", "report"),
     ("l3a_reader_tag_pictures", "user"), ("l3a_dataset_picture", "options"), ("l3a_dataset_archive", "offset"),
     ("l3a_dataset_archive", "bytes"),
+    ("l3a_tagger_revert", "report"), ("l3a_history_revert", "report"), ("l3a_history_lesson", "user"), ("l3a_library_open", "options"),
+    ("l3a_library_scan", "report"), ("l3a_library_look", "options"), ("l3a_library_look", "report"), ("l3a_library_retry", "count"),
+    ("l3a_library_judged", "user"), ("l3a_library_score", "scored"), ("l3a_library_find", "options"), ("l3a_library_folders", "user"),
+    ("l3a_watch_next", "lost"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint", "l3a_context_device")
@@ -81,6 +85,11 @@ def stop_taught(path, checksum, labels, complete, user):
     return 1
 
 
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+def stop_any(*arguments):
+    return 1
+
+
 class Objects:
     """One object of each kind, to pass where NULL is not."""
 
@@ -117,6 +126,8 @@ class Objects:
         self.made["state"] = memory(LARGE, struct.pack("P", self.context))  # only the library makes one; this one is empty
         self.made["tags_callback"] = ctypes.cast(stop, ctypes.c_void_p).value
         self.made["taught_callback"] = ctypes.cast(stop_taught, ctypes.c_void_p).value
+        for name in "judged", "folder", "lesson":
+            self.made[f"{name}_callback"] = ctypes.cast(stop_any, ctypes.c_void_p).value
         self.make_tagger()
 
     def make_tagger(self):
@@ -134,6 +145,9 @@ class Objects:
         self.make("tags", library.l3a_tags_create, model, memory(4), memory(8))
         self.make("lesson", library.l3a_lesson_create, self.context)
         self.make("history", library.l3a_history_open, self.context, path)
+        self.make("library", library.l3a_library_open, self.context, self.made["tagger"], None)
+        self.make("found", library.l3a_library_find, self.made["library"], None)
+        self.make("watch", library.l3a_watch_open, self.context, memory(8, struct.pack("P", memory(256, self.folder.encode()))), 1, ctypes.c_double(0))
 
     def call(self, function, *arguments):
         status = function(*arguments)

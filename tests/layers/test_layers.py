@@ -28,6 +28,7 @@ LAYERS = {
     "method": "common base format algebra data learn",
     "extract": "base format image data net",
     "tag": "common base image data net learn extract",
+    "library": "common base format image data net learn extract tag",
     "report": "common base format image data measure",
     "run": "common base format data measure learn method report",
     "mpi": "base algebra",
