@@ -11,6 +11,10 @@ enum { TILE = 64, PROBES = 4, STEPS = 5 };
 
 /* Limits of ‖E‖, in units of max(γ, λ - ‖E‖). */
 static const double doubtful = 0.5, hopeless = 10;
+/* A row may come again, as that of an image with classes of two phases. Its expansion then differs by rounding, δ, which depends on
+ * the place in the block and on the processor. If its targets differ, the recursion learns the difference from δ, and W is off by
+ * |δ|/2γ in that direction. Limits of |δ| ‖x‖/2γ. */
+static const double again_doubtful = 0.1, again_hopeless = 1;
 /* Limits of the distance between R C and W, as a share of W. */
 static const double update_doubtful = 1e-3, update_hopeless = 0.05;
 
@@ -229,7 +233,26 @@ static void combine(const double *from, size_t d, size_t columns, const double *
     }
 }
 
-l3a_status ridge_check_update(const struct ridge *ridge, size_t columns, const double *cross, const double *coefficients) {
+static l3a_status check_rows_again(const struct ridge *ridge, double square) {
+    l3a_context *context = ridge->sums.context;
+    const double off = (ridge->precision == REAL_SINGLE ? 0x1p-24 : 0x1p-53) * square / (2 * ridge->gamma);
+    char gamma[NUMBER_TEXT];
+    l3a_status status = L3A_OK;
+    number_format(ridge->gamma, gamma);
+    FAIL_IF(!(off <= again_hopeless), context, L3A_ERROR_NUMERIC, "use a larger gamma, or precision double",
+            "gamma = %s is too small for the recursion: it would learn from the rounding of the features", gamma);
+    if (off > again_doubtful) {
+        report_warning(context,
+                       "gamma = %s is small for the recursion, which may learn from the rounding of the features: scores may be inexact; "
+                       "use a larger gamma, or precision double",
+                       gamma);
+    }
+done:
+    return status;
+}
+
+l3a_status ridge_check_update(const struct ridge *ridge, double square, size_t columns, const double *cross,
+                              const double *coefficients) {
     l3a_context *context = ridge->sums.context;
     l3a_status status = L3A_OK;
     const size_t size = PROBES * ridge->sums.dim;
@@ -239,6 +262,7 @@ l3a_status ridge_check_update(const struct ridge *ridge, size_t columns, const d
                                    {&expected, size, sizeof *sums, false},
                                    {&found, size, sizeof *sums, false}};
     char gamma[NUMBER_TEXT];
+    TRY(check_rows_again(ridge, square));
     TRY(arrays_allocate(context, arrays, 4));
     draw_signs(signs, columns);
     combine(cross, ridge->sums.dim, columns, signs, sums);

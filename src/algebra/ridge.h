@@ -37,8 +37,10 @@ l3a_status ridge_factor(struct ridge *ridge, double scale, const struct scatter 
 /* The recursion, with y as targets: updates R, cross and coefficients [d x columns]. */
 l3a_status ridge_update(struct ridge *ridge, struct block *rows, const double *weight, const double *targets, double *cross,
                         double *coefficients);
-/* Checks that R C = W after the recursion. */
-l3a_status ridge_check_update(const struct ridge *ridge, size_t columns, const double *cross, const double *coefficients);
+/* Checks after the recursion that R C = W, and that W does not come from the rounding of the rows, the largest of which has
+ * ‖x‖² = square. */
+l3a_status ridge_check_update(const struct ridge *ridge, double square, size_t columns, const double *cross,
+                              const double *coefficients);
 /* Whether γ alone makes the rounding error of sums with this trace harmless. */
 bool ridge_is_safe(const struct ridge *ridge, double trace);
 /* Checks that coefficients [d x columns] are finite. */

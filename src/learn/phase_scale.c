@@ -87,15 +87,20 @@ done:
     return status;
 }
 
+/* d ‖z‖²/6k, since half of the numbers pass the ReLU and the entries of B have variance 1/3k; and ‖z‖² of the features beside them. */
+double largest_square(const l3a_model *model, const struct feature_scale *scale) {
+    const double share = (double)model->options.dim / (6 * (double)model->width) + (model_dim(model) > model->options.dim ? 1 : 0);
+    return share * scale->largest;
+}
+
 /* If one row is far larger than all others, and γ is below the rounding error that it causes, nothing of the others is left in the
- * sums. Its ‖x‖² is about d ‖z‖²/6k, since half of the numbers pass the ReLU and the entries of B have variance 1/3k. */
+ * sums. */
 l3a_status check_scale(const l3a_model *model, const struct feature_scale *scale) {
     const struct phase_source *source = &model->phase.source;
     l3a_status status = L3A_OK;
     char where[64] = "";
     const double k = (double)model->width, others = fmax(0, scale->sum - scale->largest) / (double)(scale->rows - 1);
-    const double share = (double)model->options.dim / (6 * k) + (model_dim(model) > model->options.dim ? 1 : 0);
-    if (scale->rows < 2 || scale->largest <= 1e6 * others || ridge_is_safe(&model->evidence->ridge, share * scale->largest)) {
+    if (scale->rows < 2 || scale->largest <= 1e6 * others || ridge_is_safe(&model->evidence->ridge, largest_square(model, scale))) {
         return L3A_OK;
     }
     snprintf(where, sizeof where, "row %" PRIu64 "%s", source->table ? (uint64_t)source->rows[scale->row] : scale->row,

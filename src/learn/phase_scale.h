@@ -16,6 +16,8 @@ struct feature_scale {
 
 /* Reads the features of images once: checks that they are finite, and adds them to the scale. */
 l3a_status measure_features(const l3a_model *model, const float *features, size_t images, struct feature_scale *scale);
+/* ‖x‖² of the largest row, about. */
+double largest_square(const l3a_model *model, const struct feature_scale *scale);
 /* Fails if a row of the model's phase is too large. */
 l3a_status check_scale(const l3a_model *model, const struct feature_scale *scale);
 

@@ -3,6 +3,7 @@
 #define L3A_TEACH_LESSON_H
 
 #include "learn/model.h"
+#include "learn/phase_scale.h"
 #include "learn/teach.h"
 
 /* Images with the same judged set. */
@@ -55,6 +56,7 @@ struct lesson {
     uint64_t pseudo_labels;
     struct lesson_residual residual;
     struct lesson_block block;
+    struct feature_scale scale; /* of the rows, for the recursion */
 };
 
 /* The label of an image in a column. */

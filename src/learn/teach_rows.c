@@ -136,6 +136,7 @@ static l3a_status load_block(struct lesson *lesson, const struct part *judged, s
             }
         }
     }
+    TRY(lesson->recursive ? measure_features(model, values, n, &lesson->scale) : L3A_OK);
     TRY(block_expand(&block->rows, values, n * image_rows(model)));
     if (gives_pseudo_labels(model)) {
         TRY(give_pseudo_labels(lesson, n));
@@ -246,7 +247,7 @@ l3a_status lesson_sum(struct lesson *lesson) {
         TRY(sum_section(lesson, &lesson->sections.items[s]));
     }
     if (lesson->recursive) {
-        TRY(ridge_check_update(ridge, lesson->classes.count, lesson->next.cross, lesson->next.coefficients));
+        TRY(ridge_check_update(ridge, largest_square(model, &lesson->scale), lesson->classes.count, lesson->next.cross, lesson->next.coefficients));
     } else if (!apart) {
         TRY(sums_cross(&ridge->sums, lesson->sign, lesson->next.cross));
     }
