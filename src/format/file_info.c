@@ -3,6 +3,7 @@
 #include "format/checkpoint.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "format/shards.h"
 #include "format/torch.h"
 
 #include <string.h>
@@ -24,6 +25,11 @@ static const char *kind_of(const safetensors *file) {
                                                          : "safetensors";
 }
 
+/* A torch file, or the index of several files. */
+static bool is_checkpoint(const char *start, size_t count) {
+    return torch_recognise(start, count) || shards_recognise(start, count);
+}
+
 l3a_status l3a_file_recognise(l3a_context *context, const char *path, const char **kind) {
     l3a_status status = L3A_OK;
     char start[TORCH_START];
@@ -31,7 +37,7 @@ l3a_status l3a_file_recognise(l3a_context *context, const char *path, const char
     safetensors file = {0};
     NEED(context, context, path, kind);
     TRY(read_start(context, path, start, sizeof start, &count));
-    if (npy_recognise(start, count) || torch_recognise(start, count)) {
+    if (npy_recognise(start, count) || is_checkpoint(start, count)) {
         *kind = npy_recognise(start, count) ? "npy" : "checkpoint";
         goto done;
     }
@@ -46,24 +52,26 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
     l3a_status status = L3A_OK;
     l3a_file *made = NULL;
     char start[TORCH_START];
+    char *found = NULL;
     size_t count;
     NEED(context, context, path, file);
-    TRY(read_start(context, path, start, sizeof start, &count));
+    TRY(shards_locate(context, path, &found));
+    TRY(read_start(context, found, start, sizeof start, &count));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     if (npy_recognise(start, count)) {
         input_file input;
-        TRY(npy_open(context, path, &input, &made->array));
+        TRY(npy_open(context, found, &input, &made->array));
         made->kind = "npy";
         made->size = input.size;
         input_close(&input);
-    } else if (torch_recognise(start, count)) {
-        TRY(checkpoint_open(context, path, &made->checkpoint));
+    } else if (is_checkpoint(start, count)) {
+        TRY(checkpoint_open(context, found, &made->checkpoint));
         TRY(checkpoint_verify(made->checkpoint));
         made->kind = "checkpoint";
         made->size = checkpoint_size(made->checkpoint);
     } else {
-        TRY(safetensors_open(context, path, &made->safetensors));
+        TRY(safetensors_open(context, found, &made->safetensors));
         TRY(safetensors_verify(&made->safetensors));
         made->kind = kind_of(&made->safetensors);
         made->size = made->safetensors.input.size;
@@ -71,6 +79,7 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
     *file = made;
     made = NULL;
 done:
+    release(context, found);
     l3a_file_free(made);
     return status;
 }

@@ -39,17 +39,24 @@ static bool holds_tensors(const struct pickle *pickle, uint32_t dict) {
     return found;
 }
 
+/* Where training programs keep the parameters, in the order of preference. DINO saves a student and its teacher, and the teacher is
+ * what its authors evaluate. Running means of the parameters (EMA) are taken only where there is nothing else: a file with both was
+ * meant to be read as the plain ones. */
+static const char *const usual[] = {"model",   "state_dict", "model_state", "teacher",
+                                    "student", "model_ema",  "ema",         "state_dict_ema"};
+
 /* Finds the dict of parameters: under one of the usual names, or else this dict itself; 0 if there is none. A tensor beside the
  * parameters, such as the best accuracy so far, does not hide them. */
-static uint32_t find_parameters(const struct pickle *pickle, uint32_t index, unsigned depth) {
-    static const char *const usual[] = {"model", "state_dict", "model_state"};
+static uint32_t find_parameters(const struct pickle *pickle, uint32_t index, unsigned depth, const char **name) {
     if (pickle_at(pickle, index)->kind != PICKLE_DICT) {
         return 0;
     }
     for (size_t i = 0; depth && i < sizeof usual / sizeof usual[0]; i++) {
         const uint32_t inner = pickle_find(pickle, index, usual[i]);
-        const uint32_t found = inner ? find_parameters(pickle, inner, depth - 1) : 0;
+        const char *deeper = NULL;
+        const uint32_t found = inner ? find_parameters(pickle, inner, depth - 1, &deeper) : 0;
         if (found) {
+            *name = deeper ? deeper : usual[i];
             return found;
         }
     }
@@ -147,9 +154,9 @@ done:
 /* archive is the prefix of all entry names in the zip form, and empty in the legacy form. */
 static l3a_status list_tensors(struct torch_file *file, const struct pickle *pickle, const char *archive, size_t archive_length) {
     l3a_status status = L3A_OK;
-    const uint32_t parameters = find_parameters(pickle, pickle->root, NEST_LIMIT);
+    const uint32_t parameters = find_parameters(pickle, pickle->root, NEST_LIMIT, &file->dict);
     FAIL_IF(!parameters, file->context, L3A_ERROR_FORMAT, save_hint,
-            "%s: no weights: there is no dict of tensors at the top level, or under 'model', 'state_dict' or 'model_state'",
+            "%s: no weights: there is no dict of tensors at the top level, or under a usual name such as 'model' or 'state_dict'",
             file->input.path);
     const struct pickle_value *dict = pickle_at(pickle, parameters);
     TRY(allocate(file->context, dict->as.items.count / 2, sizeof *file->tensors, &file->tensors));

@@ -32,6 +32,7 @@ struct torch_file {
     size_t storage_count;
     struct torch_tensor *tensors;
     size_t count;
+    const char *dict; /* the name of the dict of parameters; NULL: the top level */
 };
 
 /* Recognises both forms; count may be less than TORCH_START if the file is shorter. */

@@ -247,6 +247,10 @@ def wrappings():
     circle["self"] = circle
     parallel = collections.OrderedDict((f"module.{name}", tensor) for name, tensor in weights.items())
     many = {f"layer.{i}.weight": Tensor(Storage("Float", [i]), (1,)) for i in range(3000)}
+    other = collections.OrderedDict((name, Tensor(Storage("Float", [-9]), (1,))) for name in weights)
+    wrapped = lambda prefix: collections.OrderedDict((prefix + name, tensor) for name, tensor in weights.items())
+    headed = collections.OrderedDict(wrapped("module.backbone."), **{"module.head.weight": Tensor(Storage("Float", [1]), (1,))})
+    both = collections.OrderedDict([*wrapped("model.").items(), *other.items()])
     with_others = collections.OrderedDict(weights, note="a text", short=Tensor(Storage("Short", [1]), (1,)))
     return {
         "top": (weights, weights),
@@ -256,6 +260,17 @@ def wrappings():
         "model_state": ({"model_state": weights, **beside}, weights),
         "nested": ({"model": {"epoch": 1, "state_dict": weights}}, weights),
         "parallel": ({"state_dict": parallel}, weights),
+        "teacher": ({**beside, "student": other, "teacher": weights}, weights),
+        "teacher with a head": ({"teacher": headed, "student": other}, {**weights, "head.weight": headed["module.head.weight"]}),
+        "student": ({"student": weights, "optimizer": {"state": {}}}, weights),
+        "plain before its running mean": ({"state_dict_ema": other, "ema": other, "model_ema": other, "state_dict": weights}, weights),
+        "running mean": ({"optimizer": {"state": {}}, "model_ema": weights}, weights),
+        "running mean inside": ({"ema": {"model": weights}}, weights),
+        "last running mean": ({**beside, "state_dict_ema": weights}, weights),
+        "compiled": (wrapped("_orig_mod."), weights),
+        "compiled and parallel": (wrapped("module._orig_mod.module."), weights),
+        "lightning": ({"state_dict": wrapped("model.backbone."), "pytorch-lightning_version": "2.1"}, weights),
+        "with and without a prefix": (both, both),
         "circle": (circle, weights),
         "many": (many, many),
         "with others": (with_others, weights),
@@ -278,6 +293,50 @@ def made(folder):
         check(found[path], expected, os.path.basename(path))
         assert found[path]["form"] == ("torch legacy" if "legacy" in path else "torch zip")
     print(f"{len(paths)} files made here: every value is right")
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        values = struct.pack(f"<{len(tensor.values())}f", *tensor.values())
+        header[name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def shards(folder):
+    """One checkpoint in three files and an index, in each form: its values, and its SHA-256 as sha256sum gives it."""
+    weights = {f"module.layer.{i}.weight": Tensor(Storage("Float", [i, i + 0.5]), (2,)) for i in range(7)}
+    expected = {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+    writers = {"safetensors": (write_safetensors, "model-{}-of-3.safetensors", "model.safetensors.index.json"),
+               "torch zip": (write_zip, "pytorch_model-{}-of-3.bin", "pytorch_model.bin.index.json"),
+               "torch legacy": (write_legacy, "pytorch_model-{}-of-3.bin", "pytorch_model.bin.index.json")}
+    for form, (write, pattern, index_name) in writers.items():
+        place = os.path.join(folder, form)
+        os.mkdir(place)
+        order = [3, 1, 2]  # as the index first mentions them
+        owners = {name: order[i * 3 // 7] for i, name in enumerate(weights)}
+        for number in order:
+            write(os.path.join(place, pattern.format(number)), {name: tensor for name, tensor in weights.items() if owners[name] == number})
+        index = os.path.join(place, index_name)
+        with open(index, "w") as file:
+            json.dump({"metadata": {"total_size": 56}, "weight_map": {name: pattern.format(owners[name]) for name in weights}}, file, indent=2)
+        names = [index_name, *(pattern.format(number) for number in order)]
+        lines = subprocess.run(["sha256sum", *names], cwd=place, stdout=subprocess.PIPE, check=True).stdout
+        found = read([index, place])
+        for path in (index, place):
+            assert found[path]["form"] == form and found[path]["sha256"] == hashlib.sha256(lines).hexdigest(), found[path]
+            assert sorted(found[path]["tensors"]) == sorted(expected), found[path]
+            check({"tensors": {name: found[path]["tensors"][name] for name in expected}}, expected, form)
+        swapped = [os.path.join(place, pattern.format(number)) for number in (1, 2)]
+        os.rename(swapped[0], swapped[0] + "~")
+        assert read([index])[index]["error"] == "L3A_ERROR_NOT_FOUND"
+        os.rename(swapped[1], swapped[0])
+        os.rename(swapped[0] + "~", swapped[1])
+        assert "but the index says that it is in" in read([index])[index]["text"], read([index])
+    print("checkpoints in three files, with an index, in each form")
 
 
 def refused(folder):
@@ -360,6 +419,7 @@ def info(folder):
 
 with tempfile.TemporaryDirectory() as folder:
     made(folder)
+    shards(folder)
     refused(folder)
     attacks(folder)
     info(folder)
