@@ -7,9 +7,52 @@
 
 enum { CHANNELS = 3 };
 
+/* The shorter side of a picture before its centre is cut out. */
+static double resized_side(const l3a_loader_options *options) {
+    return floor((double)options->width / options->crop);
+}
+
+/* Where `size` pixels in the middle of `whole` begin. */
+static size_t centre(const l3a_loader_options *options, size_t whole, size_t size) {
+    const size_t rest = whole - size;
+    return rest / 2 + (!(options->crop_rules & L3A_CROP_DOWN) && rest % 4 == 3);
+}
+
+struct window preparer_window(const l3a_loader_options *options, size_t width, size_t height) {
+    struct window window = {options->width, options->height, 0, 0, options->width, options->height};
+    if (options->crop > 0) {
+        const size_t shorter = width < height ? width : height, side = (size_t)resized_side(options);
+        const bool squashed = options->crop_rules & L3A_CROP_SQUASHED;
+        window.whole_width = squashed ? side : (size_t)((double)(side * width) / (double)shorter);
+        window.whole_height = squashed ? side : (size_t)((double)(side * height) / (double)shorter);
+        window.left = centre(options, window.whole_width, options->width);
+        window.top = centre(options, window.whole_height, options->height);
+    }
+    return window;
+}
+
+static l3a_status check_crop(l3a_context *context, const l3a_loader_options *options) {
+    l3a_status status = L3A_OK;
+    if (options->crop == 0) {
+        return L3A_OK;
+    }
+    FAIL_IF(!(options->crop > 0 && options->crop <= 1), context, L3A_ERROR_ARGUMENT,
+            "use a number above 0 and up to 1, such as 0.875, or 0 for the whole picture",
+            "a picture cannot be cropped to %g of itself", options->crop);
+    FAIL_IF(options->crop_rules & ~(L3A_CROP_SQUASHED | L3A_CROP_DOWN), context, L3A_ERROR_ARGUMENT, "use a sum of l3a_crop_rule",
+            "there are no crop rules %d", options->crop_rules);
+    FAIL_IF(options->width != options->height, context, L3A_ERROR_ARGUMENT, "use equal sides, or no crop",
+            "the centre of a picture is a square, and %zu x %zu pixels are not", options->width, options->height);
+    FAIL_IF(!(resized_side(options) <= SIDE_LIMIT), context, L3A_ERROR_ARGUMENT, "use a larger crop, such as 0.875",
+            "the crop %g of %zu pixels: a picture cannot be resized to %g", options->crop, options->width, resized_side(options));
+done:
+    return status;
+}
+
 l3a_status check_loader_options(l3a_context *context, const l3a_loader_options *options) {
     l3a_status status = L3A_OK;
     TRY(resize_check(context, options->width, options->height, options->filter));
+    TRY(check_crop(context, options));
     FAIL_IF(!views_known(options->views), context, L3A_ERROR_ARGUMENT, "use 1, 5, 9 or 14", "pictures cannot have %zu views",
             options->views);
     for (size_t c = 0; c < CHANNELS; c++) {
@@ -30,11 +73,11 @@ void preparer_start(l3a_context *context, const l3a_loader_options *options, str
     }
 }
 
-static l3a_status copy_crop(struct preparer *preparer, const struct raster *picture, struct view_box box) {
+static l3a_status copy_view(struct preparer *preparer, const struct raster *picture, struct view_box box) {
     l3a_status status = L3A_OK;
-    TRY(raster_shape(preparer->reader.context, &preparer->crop, box.width, box.height));
+    TRY(raster_shape(preparer->reader.context, &preparer->view, box.width, box.height));
     for (size_t y = 0; y < box.height; y++) {
-        memcpy(preparer->crop.pixels + CHANNELS * box.width * y,
+        memcpy(preparer->view.pixels + CHANNELS * box.width * y,
                picture->pixels + CHANNELS * (picture->width * (box.top + y) + box.left), CHANNELS * box.width);
     }
 done:
@@ -48,10 +91,12 @@ static l3a_status fit(struct preparer *preparer, const struct raster *picture, s
     TRY(raster_shape(preparer->reader.context, resized, options->width, views * options->height));
     for (size_t i = 0; i < views; i++) {
         struct raster view = {.pixels = resized->pixels + i * bytes, .capacity = bytes};
+        const struct raster *from = i ? &preparer->view : picture;
         if (i) {
-            TRY(copy_crop(preparer, picture, view_box(options->views, i, picture->width, picture->height)));
+            TRY(copy_view(preparer, picture, view_box(options->views, i, picture->width, picture->height)));
         }
-        TRY(resize(&preparer->resizer, i ? &preparer->crop : picture, options->width, options->height, options->filter, &view));
+        const struct window window = preparer_window(options, from->width, from->height);
+        TRY(resize_window(&preparer->resizer, from, &window, options->filter, &view));
     }
 done:
     return status;
@@ -59,7 +104,7 @@ done:
 
 static void trim(struct preparer *preparer) {
     picture_reader_trim(&preparer->reader);
-    raster_trim(preparer->reader.context, &preparer->crop);
+    raster_trim(preparer->reader.context, &preparer->view);
     resizer_trim(&preparer->resizer);
 }
 
@@ -95,7 +140,7 @@ void preparer_deliver(const struct preparer *preparer, const struct raster *resi
 
 void preparer_free(struct preparer *preparer) {
     if (preparer->reader.context) {
-        raster_free(preparer->reader.context, &preparer->crop);
+        raster_free(preparer->reader.context, &preparer->view);
     }
     picture_reader_free(&preparer->reader);
     resizer_free(&preparer->resizer);

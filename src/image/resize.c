@@ -14,6 +14,9 @@
  * The two directions are separate: first along the rows, into bytes, then down the columns. A direction in which the size
  * stays the same is skipped.
  *
+ * Every output has its own inputs and weights, so a window of the result costs what its own pixels need: their columns of the
+ * horizontal pass, in the rows that the vertical pass takes for them.
+ *
  * Sums of integers do not depend on their order, so the vector loops give the same bytes as the plain ones. A weight has 23
  * bits and a sign, too many for an instruction that multiplies 16-bit numbers and adds neighbours, the fastest there is; so
  * it is split in two parts of which each fits, w = 2^16 h + l, and the two sums are combined at the end.
@@ -26,7 +29,7 @@
 
 #include <string.h>
 
-enum { CHANNELS = 3, SIDE_LIMIT = 1 << 24 };
+enum { CHANNELS = 3 };
 
 static double triangle(double x) {
     x = x < 0 ? -x : x;
@@ -57,7 +60,7 @@ struct reach {
 
 static struct reach reach_of(const struct axis *axis, const struct filter *filter, size_t index) {
     const double radius = filter->radius * axis->stretch;
-    struct reach reach = {.centre = ((double)index + 0.5) * axis->scale};
+    struct reach reach = {.centre = ((double)(axis->start + index) + 0.5) * axis->scale};
     const double low = reach.centre - radius + 0.5, high = reach.centre + radius + 0.5;
     const size_t end = high > (double)axis->input ? axis->input : (size_t)high;
     reach.first = low < 0 ? 0 : (size_t)low;
@@ -122,19 +125,28 @@ static void weigh(struct axis *axis, const struct filter *filter, size_t index, 
     axis->first[index] = (uint32_t)first;
 }
 
-static l3a_status axis_make(l3a_context *context, size_t input, size_t output, l3a_filter filter, struct axis *axis) {
+/* Whether the weights are those of `wanted`, of which the sizes and the filter count. */
+static bool axis_is(const struct axis *axis, const struct axis *wanted) {
+    return axis->first && axis->input == wanted->input && axis->whole == wanted->whole && axis->start == wanted->start &&
+           axis->output == wanted->output && axis->filter == wanted->filter;
+}
+
+static l3a_status axis_make(l3a_context *context, const struct axis *wanted, struct axis *axis) {
     l3a_status status = L3A_OK;
+    const struct filter *filter = &filters[wanted->filter];
     double *exact = NULL;
-    if (axis->first && axis->input == input && axis->output == output && axis->filter == filter) {
-        return L3A_OK;
-    }
     axis_free(context, axis);
-    *axis = (struct axis){.input = input, .output = output, .filter = filter, .scale = (double)input / (double)output};
+    *axis = *wanted;
+    axis->scale = (double)axis->input / (double)axis->whole;
     axis->stretch = axis->scale > 1 ? axis->scale : 1;
-    TRY(axis_allocate(context, axis, &filters[filter]));
+    TRY(axis_allocate(context, axis, filter));
     TRY(allocate(context, axis->taps, sizeof *exact, &exact));
-    for (size_t i = 0; i < output; i++) {
-        weigh(axis, &filters[filter], i, exact);
+    for (size_t i = 0; i < axis->output; i++) {
+        weigh(axis, filter, i, exact);
+    }
+    axis->origin = axis->first[0];
+    for (size_t i = 0; i < axis->output; i++) {
+        axis->first[i] -= (uint32_t)axis->origin;
     }
     split(axis);
 done:
@@ -145,14 +157,28 @@ done:
     return status;
 }
 
-/* The same for the horizontal pass, whose loops may want the weights in an order of their own. */
-static l3a_status axis_make_across(const struct resizer *resizer, size_t input, size_t output, l3a_filter filter,
-                                   struct axis *axis) {
+static struct axis *axis_slot(struct axis axes[AXES], const struct axis *wanted) {
+    return &axes[(wanted->input + wanted->whole) % AXES];
+}
+
+/* The weights of the vertical pass. */
+static l3a_status find_down(struct resizer *resizer, const struct axis *wanted, const struct axis **found) {
+    struct axis *axis = axis_slot(resizer->y, wanted);
+    *found = axis;
+    return axis_is(axis, wanted) ? L3A_OK : axis_make(resizer->context, wanted, axis);
+}
+
+/* Those of the horizontal pass, whose loops may want them in an order of their own. */
+static l3a_status find_across(struct resizer *resizer, const struct axis *wanted, const struct axis **found) {
     l3a_status status = L3A_OK;
     const kernel_table *kernels = resizer->kernels;
-    const bool fresh = !axis->first || axis->input != input || axis->output != output || axis->filter != filter;
-    TRY(axis_make(resizer->context, input, output, filter, axis));
-    const size_t bytes = fresh && kernels->table_size ? kernels->table_size(axis) : 0;
+    struct axis *axis = axis_slot(resizer->x, wanted);
+    *found = axis;
+    if (axis_is(axis, wanted)) {
+        return L3A_OK;
+    }
+    TRY(axis_make(resizer->context, wanted, axis));
+    const size_t bytes = kernels->table_size ? kernels->table_size(axis) : 0;
     if (bytes) {
         TRY(allocate_zeroed(resizer->context, bytes, 1, &axis->table));
         kernels->fill_table(axis);
@@ -164,37 +190,39 @@ done:
     return status;
 }
 
+/* The inputs from the axis' origin on that its outputs take; taps that are only there to fill up may lie past the last one. */
+static size_t inputs_used(const struct axis *axis) {
+    return axis->first[axis->output - 1] + axis->taps;
+}
+
 /* Two rows that are safe to read past the end; the last rows of the picture are copied to make that so. */
 struct row_pair {
     const uint8_t *rows[2];
     uint8_t *copies[2];
-    size_t reads;
+    size_t skipped, reads; /* bytes at the beginning of a row, and those that are read after them */
 };
 
 static void choose_rows(struct row_pair *pair, const struct raster *from, size_t y) {
     const size_t stride = CHANNELS * from->width, all = stride * from->height;
     for (size_t i = 0; i < 2; i++) {
-        const size_t start = (y + i < from->height ? y + i : y) * stride;
+        const size_t start = (y + i < from->height ? y + i : y) * stride + pair->skipped;
         pair->rows[i] = from->pixels + start;
         if (pair->reads > all - start) {
-            memcpy(pair->copies[i], from->pixels + start, stride);
+            memcpy(pair->copies[i], from->pixels + start, stride - pair->skipped);
             pair->rows[i] = pair->copies[i];
         }
     }
 }
 
-static l3a_status pass_across(const struct resizer *resizer, const struct raster *from, const struct axis *axis,
-                              struct raster *to) {
+static l3a_status pass_across(const struct resizer *resizer, const struct raster *from, const struct axis *axis, uint8_t *to) {
     l3a_status status = L3A_OK;
-    const size_t taps_end = (size_t)axis->first[axis->output - 1] + axis->taps;
-    const size_t width = taps_end > from->width ? taps_end : from->width;
-    struct row_pair pair = {.reads = CHANNELS * width + GUARD};
-    TRY(raster_shape(resizer->context, to, axis->output, from->height));
+    const size_t left = from->width - axis->origin, used = inputs_used(axis);
+    struct row_pair pair = {.skipped = CHANNELS * axis->origin, .reads = CHANNELS * (used > left ? used : left) + GUARD};
     TRY(allocate_zeroed(resizer->context, pair.reads, 2, &pair.copies[0]));
     pair.copies[1] = pair.copies[0] + pair.reads;
     for (size_t y = 0; y < from->height; y += 2) {
-        uint8_t *row = to->pixels + CHANNELS * to->width * y;
-        uint8_t *const rows[2] = {row, y + 1 < from->height ? row + CHANNELS * to->width : row};
+        uint8_t *row = to + CHANNELS * axis->output * y;
+        uint8_t *const rows[2] = {row, y + 1 < from->height ? row + CHANNELS * axis->output : row};
         choose_rows(&pair, from, y);
         resizer->kernels->across(axis, pair.rows, rows);
     }
@@ -203,12 +231,90 @@ done:
     return status;
 }
 
-static l3a_status pass_down(const struct resizer *resizer, const struct raster *from, const struct axis *axis, struct raster *to) {
+/* The horizontal pass where the width stays the same: takes `width` columns from `left` on. */
+static void copy_columns(const struct raster *from, size_t left, size_t width, uint8_t *to) {
+    for (size_t y = 0; y < from->height; y++) {
+        memcpy(to + CHANNELS * width * y, from->pixels + CHANNELS * (from->width * y + left), CHANNELS * width);
+    }
+}
+
+/* Of the picture, rows [first, end). */
+static struct raster rows_of(const struct raster *from, size_t first, size_t end) {
+    return (struct raster){.width = from->width, .height = end - first, .pixels = from->pixels + CHANNELS * from->width * first};
+}
+
+/* The horizontal pass of rows [first, end) to `to`. x: NULL if the width stays the same. */
+static l3a_status rows_across(const struct resizer *resizer, const struct raster *from, const struct window *window,
+                              const struct axis *x, size_t first, size_t end, uint8_t *to) {
+    const struct raster rows = rows_of(from, first, end);
+    if (x) {
+        return pass_across(resizer, &rows, x, to);
+    }
+    copy_columns(&rows, window->left, window->width, to);
+    return L3A_OK;
+}
+
+/* What the horizontal pass has made so far: rows [first, end) of the picture, in resizer->between. */
+struct strip {
+    size_t first, end;
+};
+
+/* Moves the strip on to rows [first, end). Those that it has already are kept. */
+static l3a_status move_strip(struct resizer *resizer, const struct raster *from, const struct window *window, const struct axis *x,
+                             size_t first, size_t end, struct strip *strip) {
     l3a_status status = L3A_OK;
-    const size_t stride = CHANNELS * from->width;
-    TRY(raster_shape(resizer->context, to, from->width, axis->output));
-    for (size_t y = 0; y < axis->output; y++) {
-        resizer->kernels->down(axis, y, from->pixels, stride, to->pixels + y * stride);
+    struct raster *between = &resizer->between;
+    const size_t stride = CHANNELS * window->width;
+    if (strip->end <= first || (end - first) * stride > between->capacity) {
+        TRY(raster_shape(resizer->context, between, window->width, end - first));
+        strip->end = first;
+    } else {
+        memmove(between->pixels, between->pixels + (first - strip->first) * stride, (strip->end - first) * stride);
+    }
+    strip->first = first;
+    if (end > strip->end) {
+        TRY(rows_across(resizer, from, window, x, strip->end, end, between->pixels + (strip->end - first) * stride));
+        strip->end = end;
+    }
+done:
+    return status;
+}
+
+/* The rows of the window that are made at a time: all of them, unless the picture is so tall that the strip would pass its limit. A
+ * file of 32 KB can be a picture of 16 million rows. */
+static size_t rows_at_a_time(const struct resizer *resizer, const struct raster *from, const struct window *window,
+                             l3a_filter filter) {
+    const double strip_limit = resizer->strip_limit ? (double)resizer->strip_limit : 64 << 20;
+    const double scale = (double)from->height / (double)window->whole_height;
+    const double reach = 2 * filters[filter].radius * (scale > 1 ? scale : 1);
+    const double rows = (strip_limit / (double)(CHANNELS * window->width) - reach) / scale;
+    return rows < 1 ? 1 : rows < (double)window->height ? (size_t)rows : window->height;
+}
+
+/* The horizontal pass, and the vertical one. */
+static l3a_status pass_down(struct resizer *resizer, const struct raster *from, const struct window *window, const struct axis *x,
+                            l3a_filter filter, struct raster *to) {
+    l3a_status status = L3A_OK;
+    const bool direct = !x && window->width == from->width;
+    const size_t stride = CHANNELS * window->width, step = rows_at_a_time(resizer, from, window, filter);
+    struct strip strip = {0, 0};
+    for (size_t done = 0; done < window->height; done += step) {
+        const size_t left = window->height - done;
+        const struct axis wanted = {.input = from->height,
+                                    .whole = window->whole_height,
+                                    .start = window->top + done,
+                                    .output = step < left ? step : left,
+                                    .filter = filter};
+        const struct axis *y;
+        TRY(find_down(resizer, &wanted, &y));
+        const size_t end = y->origin + inputs_used(y);
+        if (!direct) {
+            TRY(move_strip(resizer, from, window, x, y->origin, end < from->height ? end : from->height, &strip));
+        }
+        const uint8_t *source = direct ? from->pixels + stride * y->origin : resizer->between.pixels;
+        for (size_t i = 0; i < y->output; i++) {
+            resizer->kernels->down(y, i, source, stride, to->pixels + stride * (done + i));
+        }
     }
 done:
     return status;
@@ -224,32 +330,30 @@ done:
     return status;
 }
 
-l3a_status resize(struct resizer *resizer, const struct raster *from, size_t width, size_t height, l3a_filter filter,
-                  struct raster *to) {
+l3a_status resize_window(struct resizer *resizer, const struct raster *from, const struct window *window, l3a_filter filter,
+                         struct raster *to) {
     l3a_status status = L3A_OK;
-    l3a_context *context = resizer->context;
-    struct axis *x = &resizer->x[from->width % AXES], *y = &resizer->y[from->height % AXES];
-    const bool across = width != from->width, down = height != from->height;
-    TRY(resize_check(context, from->width, from->height, filter));
-    if (across) {
-        TRY(axis_make_across(resizer, from->width, width, filter, x));
+    const struct axis *x = NULL;
+    const struct axis wanted = {
+        .input = from->width, .whole = window->whole_width, .start = window->left, .output = window->width, .filter = filter};
+    TRY(resize_check(resizer->context, from->width, from->height, filter));
+    if (window->whole_width != from->width) {
+        TRY(find_across(resizer, &wanted, &x));
     }
-    if (down) {
-        TRY(axis_make(context, from->height, height, filter, y));
-    }
-    if (across && down) {
-        TRY(pass_across(resizer, from, x, &resizer->between));
-        TRY(pass_down(resizer, &resizer->between, y, to));
-    } else if (across) {
-        TRY(pass_across(resizer, from, x, to));
-    } else if (down) {
-        TRY(pass_down(resizer, from, y, to));
+    TRY(raster_shape(resizer->context, to, window->width, window->height));
+    if (window->whole_height != from->height) {
+        TRY(pass_down(resizer, from, window, x, filter, to));
     } else {
-        TRY(raster_shape(context, to, width, height));
-        memcpy(to->pixels, from->pixels, CHANNELS * width * height);
+        TRY(rows_across(resizer, from, window, x, window->top, window->top + window->height, to->pixels));
     }
 done:
     return status;
+}
+
+l3a_status resize(struct resizer *resizer, const struct raster *from, size_t width, size_t height, l3a_filter filter,
+                  struct raster *to) {
+    const struct window all = {.whole_width = width, .whole_height = height, .width = width, .height = height};
+    return resize_window(resizer, from, &all, filter, to);
 }
 
 /* A side this large is rare, so its weights are not kept. */

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Pictures against Pillow, byte for byte: every format, real pictures, hundreds of sizes, all EXIF orientations, and views.
+"""Pictures against Pillow, byte for byte: every format, real pictures, hundreds of sizes, all EXIF orientations, views, and the
+centres that published checkpoints want.
 
 The library is called as a program would, through libl3a.so. The resizing part runs twice: with the library as it is built,
 which takes the vector loops on a processor that has them, and with a copy built here without them, which also lacks libwebp and
@@ -7,6 +8,7 @@ libheif. HEIC and AVIF pictures, which Pillow does not read, are in test_heif.py
 import ctypes
 import glob
 import io
+import math
 import os
 import random
 import struct
@@ -398,8 +400,21 @@ def view_boxes(views, width, height):
         yield left, top, right, bottom
 
 
+def prepared(library, paths, **options):
+    """The loader's pictures as bytes, which it delivers if the deviation is 1/255."""
+    options = sized("l3a_loader_options", deviation=(1 / 255,) * 3, **options)
+    loader, index, names = ctypes.c_void_p(), ctypes.c_size_t(), texts(paths)
+    library.loader_create(names, len(paths), ctypes.byref(options), ctypes.byref(loader))
+    planes = numpy.empty((1 if options.views <= 1 else 1 + options.views, 3, options.height, options.width), numpy.float32)
+    for path in paths:
+        library.check(library.loader_next(loader, ctypes.byref(index), planes.ctypes.data))
+        found = numpy.rint(planes)
+        assert numpy.abs(planes - found).max() < 1e-3, path
+        yield path, found.transpose(0, 2, 3, 1).astype(numpy.uint8)
+    library.loader_free(loader)
+
+
 def test_views(library, folder, real):
-    """Crops through the loader, which delivers bytes if the deviation is 1/255."""
     shapes = [(1, 1), (2, 7), (5, 3), (1, 40), (10, 10), (30, 1), (33, 47), (224, 224), (373, 498), (500, 375), (640, 480), (4000, 2011)]
     paths = [os.path.join(folder, f"{width}x{height}.png") for width, height in shapes]
     for path, (width, height) in zip(paths, shapes):
@@ -408,21 +423,54 @@ def test_views(library, folder, real):
     count = 0
     for views in (1, 5, 9, 14):
         for filter, method in FILTERS.items():
-            options = sized("l3a_loader_options", width=64, height=56, filter=filter, deviation=(1 / 255,) * 3, views=views)
-            loader, index, names = ctypes.c_void_p(), ctypes.c_size_t(), texts(paths)
-            library.loader_create(names, len(paths), ctypes.byref(options), ctypes.byref(loader))
-            planes = numpy.empty((1 if views == 1 else 1 + views, 3, 56, 64), numpy.float32)
-            for path in paths:
-                library.check(library.loader_next(loader, ctypes.byref(index), planes.ctypes.data))
-                found, picture = numpy.rint(planes), pillow(path)
-                assert numpy.abs(planes - found).max() < 1e-3, path
+            for path, found in prepared(library, paths, width=64, height=56, filter=filter, views=views):
+                picture = pillow(path)
                 for view, box in enumerate(view_boxes(views, *picture.size)):
-                    same(f"{path}, view {view} of {views}, filter {filter}", found[view].transpose(1, 2, 0).astype(numpy.uint8),
-                         picture.crop(box).resize((64, 56), method))
+                    same(f"{path}, view {view} of {views}, filter {filter}", found[view], picture.crop(box).resize((64, 56), method))
                     count += 1
-                assert view + 1 == len(planes), views
-            library.loader_free(loader)
+                assert view + 1 == len(found), views
     return f"{count} views of {len(paths)} pictures, {os.path.basename(library.path)}"
+
+
+def centre(picture, side, crop, method):
+    """As timm's transforms_imagenet_eval does it with crop_mode="center": torchvision's Resize(floor(side / crop)) on a picture of
+    Pillow, and then CenterCrop(side)."""
+    size, (width, height) = math.floor(side / crop), picture.size
+    longer = int(size * max(width, height) / min(width, height))
+    picture = picture.resize((size, longer) if width <= height else (longer, size), method)
+    left, top = (int(round((whole - side) / 2.0)) for whole in picture.size)
+    return picture.crop((left, top, left + side, top + side))
+
+
+# Beside a few chosen ones, all that leave 0 to 7 pixels on a side, which shows how a half is rounded.
+SHAPES = [(1, 1), (1, 1000), (1000, 1), (2, 7), (223, 224), (224, 223), (224, 224), (256, 256), (255, 257), (500, 375), (375, 500),
+          (333, 500), (640, 480), (4000, 3000), (1500, 2)] + [(224, 224 + rest) for rest in range(8)] + [(224 + rest, 224) for rest in range(8)]
+
+
+def test_centres(library, folder):
+    paths = [os.path.join(folder, f"centre{number}.{kind}") for number in range(len(SHAPES)) for kind in ("png", "jpg")]
+    for number, (width, height) in enumerate(SHAPES):
+        noise(width, height, number).save(paths[2 * number], compress_level=1)
+        scene(width, height).save(paths[2 * number + 1], quality=90)
+    count = 0
+    for side, crop, filter in [(224, crop, filter) for crop in (0.875, 0.9, 0.95, 1.0) for filter in FILTERS] + [(64, 0.3, 1), (33, 0.875, 0), (384, 1.0, 1)]:
+        for path, found in prepared(library, paths, width=side, height=side, filter=filter, crop=crop):
+            same(f"{path}, side {side}, crop {crop}, filter {filter}", found[0], centre(pillow(path), side, crop, FILTERS[filter]))
+            count += 1
+    return f"{count} centres of {len(paths)} pictures, {os.path.basename(library.path)}"
+
+
+def test_centres_of_photographs(library):
+    count, chosen = 0, photographs[:: max(1, len(photographs) // 40)]
+    for crop in (0.875, 0.9, 0.95, 1.0):
+        for filter, method in FILTERS.items():
+            for views in (1, 5) if crop == 0.9 else (1,):
+                for path, found in prepared(library, chosen, width=224, height=224, filter=filter, crop=crop, views=views):
+                    picture = pillow(path)
+                    for view, box in enumerate(view_boxes(views, *picture.size)):
+                        same(f"{path}, crop {crop}, filter {filter}, view {view} of {views}", found[view], centre(picture.crop(box), 224, crop, method))
+                        count += 1
+    return f"{count} centres of {len(chosen)} photographs and their views"
 
 
 def main():
@@ -437,6 +485,8 @@ def main():
         print(test_without_libraries(plain, folder))
         print(test_views(library, folder, []))
         print(test_views(plain, folder, []))
+        print(test_centres(library, folder))
+        print(test_centres(plain, folder))
         if not photographs:
             skip(f"the rest needs {shared}/data/voc2007-small")
         print(test_photographs(library))
@@ -444,6 +494,7 @@ def main():
         print(test_photographs(plain))
         print(test_loader(library))
         print(test_views(library, folder, photographs[::500]))
+        print(test_centres_of_photographs(library))
 
 
 main()

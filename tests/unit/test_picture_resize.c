@@ -1,5 +1,6 @@
 /* Resizing: the vector loops, the plain ones and the definition computed naively give the same bytes, for every small size
- * and for large ones; and nothing is read or written outside a picture. */
+ * and for large ones, for all of a picture and for windows, at once and in strips; and nothing is read or written outside a
+ * picture. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -107,7 +108,7 @@ static void compare(l3a_context *context, size_t width, size_t height, size_t to
     for (l3a_filter filter = L3A_FILTER_BILINEAR; filter <= L3A_FILTER_BICUBIC; filter++) {
         naive(&from, to_width, to_height, filter, expected);
         for (size_t i = 0; i < table_count; i++) {
-            struct resizer resizer = {.context = context, .kernels = tables[i]};
+            struct resizer resizer = {.context = context, .kernels = tables[i], .strip_limit = (width + to_height) % 4 * 400};
             struct raster to = {0};
             assert_ok(context, resize(&resizer, &from, to_width, to_height, filter, &to));
             if (memcmp(to.pixels, expected, CHANNELS * to_width * to_height) != 0) {
@@ -119,6 +120,62 @@ static void compare(l3a_context *context, size_t width, size_t height, size_t to
     }
     free(expected);
     raster_free(context, &from);
+}
+
+/* The windows of a picture, with a resizer that keeps their weights, are what the whole of it has there. */
+static void compare_windows(l3a_context *context, const size_t size[2], const size_t whole[2], uint64_t seed) {
+    enum { WINDOWS = 6 };
+    const kernel_table *tables[KERNEL_TABLES];
+    const size_t table_count = picture_kernels_usable(tables);
+    struct raster from = make_picture(context, size[0], size[1], seed), to = {0};
+    uint8_t *all = malloc(CHANNELS * whole[0] * whole[1]);
+    assert_non_null(all);
+    for (l3a_filter filter = L3A_FILTER_BILINEAR; filter <= L3A_FILTER_BICUBIC; filter++) {
+        naive(&from, whole[0], whole[1], filter, all);
+        for (size_t i = 0; i < table_count; i++) {
+            struct resizer resizer = {.context = context, .kernels = tables[i], .strip_limit = seed % 4 * 400};
+            for (uint64_t j = 0; j < WINDOWS; j++) {
+                const uint64_t draw = (seed * WINDOWS + j) * 4;
+                struct window window = {.whole_width = whole[0], .whole_height = whole[1]};
+                window.left = (size_t)(random_uniform(21, draw) * (double)whole[0]);
+                window.top = (size_t)(random_uniform(21, draw + 1) * (double)whole[1]);
+                window.width = 1 + (size_t)(random_uniform(21, draw + 2) * (double)(whole[0] - window.left));
+                window.height = 1 + (size_t)(random_uniform(21, draw + 3) * (double)(whole[1] - window.top));
+                assert_ok(context, resize_window(&resizer, &from, &window, filter, &to));
+                for (size_t y = 0; y < window.height; y++) {
+                    if (memcmp(to.pixels + CHANNELS * window.width * y,
+                               all + CHANNELS * (whole[0] * (window.top + y) + window.left), CHANNELS * window.width) != 0) {
+                        fail_msg("%zux%zu to %zux%zu, %zux%zu at %zu, %zu: row %zu, filter %d, kernels %zu", size[0], size[1],
+                                 whole[0], whole[1], window.width, window.height, window.left, window.top, y, (int)filter, i);
+                    }
+                }
+                raster_free(context, &to); /* so that the next one has exactly its bytes */
+            }
+            resizer_free(&resizer);
+        }
+    }
+    free(all);
+    raster_free(context, &from);
+}
+
+static void test_windows(void **state) {
+    (void)state;
+    static const size_t sizes[][4] = {{500, 375, 341, 256}, {30, 2000, 30, 7},   {2000, 30, 7, 30},    {64, 48, 64, 48},
+                                      {1000, 3, 5000, 15},  {3, 1000, 15, 5000}, {224, 168, 298, 224}, {1, 1, 40, 40}};
+    l3a_context *context = exact_context();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        compare_windows(context, sizes[i], sizes[i] + 2, 3 + i);
+    }
+    for (uint64_t i = 0; i < 300; i++) {
+        size_t size[4];
+        for (uint64_t j = 0; j < 4; j++) {
+            size[j] = 1 + (size_t)(random_uniform(15, 4 * i + j) * (i % 2 ? 90 : 12));
+        }
+        size[2] = i % 5 ? size[2] : size[0];
+        size[3] = i % 7 ? size[3] : size[1];
+        compare_windows(context, size, size + 2, 100 + i);
+    }
+    l3a_context_free(context);
 }
 
 static void test_small_sizes(void **state) {
@@ -236,6 +293,7 @@ static void test_arguments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_sizes),  cmocka_unit_test(test_chosen_sizes),
                                        cmocka_unit_test(test_random_sizes), cmocka_unit_test(test_reuse),
-                                       cmocka_unit_test(test_planes),       cmocka_unit_test(test_arguments)};
+                                       cmocka_unit_test(test_planes),       cmocka_unit_test(test_arguments),
+                                       cmocka_unit_test(test_windows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
