@@ -18,3 +18,7 @@ const struct network_back_end *network_back_end_best(void) {
     }
     return back_ends[i];
 }
+
+bool network_back_end_supports(const struct network_back_end *back_end, const struct network_use *use) {
+    return back_end->supports ? back_end->supports(use) : use->numbers == NUMBER_FLOAT32;
+}

@@ -7,24 +7,48 @@
 
 #include "net/network.h"
 
+/* The numbers that matrix products multiply. Sums are float32 in either case. */
+enum number_type { NUMBER_FLOAT32, NUMBER_BFLOAT16 };
+
+/* What a network is opened for. */
+struct network_use {
+    bool training;
+    size_t pictures; /* of a batch in training */
+    enum number_type numbers;
+};
+
+enum parameter_part { PARAMETER_VALUE, PARAMETER_GRADIENT };
+
 struct network_back_end {
     const char *name; /* `engine` in l3a_backbone_info */
     /* Whether this build and this machine have it. The other calls are made only if they do. */
     bool (*available)(void);
-    /* Prepares a network. It need not live longer than this call: what the back end needs of it, it copies or converts. Memory
-     * comes from the network's context. */
-    l3a_status (*open)(const struct network *network, void **state);
-    /* Computes the network's output for any number of pictures [count x 3 x side x side], as planes [count x channels x height x
-     * width]: rows of features if the output is one pixel. */
-    l3a_status (*run)(void *state, const float *pictures, size_t count, float *output);
+    /* Whether this machine has instructions for such a use. If not, open() fails and says why. NULL: float32 alone. */
+    bool (*supports)(const struct network_use *use);
+    /* Prepares a network: fused (fuse.h) to run, as described to train. It need not live longer than this call: what the back end
+     * needs of it, it copies or converts. Memory comes from the network's context. */
+    l3a_status (*open)(const struct network *network, const struct network_use *use, void **state);
+    /* Computes the network's outputs for any number of pictures [count x 3 x side x side], each as planes [count x channels x
+     * height x width]: rows of features if an output is one pixel. */
+    l3a_status (*run)(void *state, const float *pictures, size_t count, float *const *outputs);
     /* Another state with the same parameters, for another thread. Memory comes from that context. It must be closed first. */
     l3a_status (*share)(l3a_context *context, const void *state, void **shared);
     void (*close)(void *state);
+
+    /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
+     * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.
+     * `backward` takes the gradients of the outputs of that call, NULL for those without, and sets those of all parameters. */
+    l3a_status (*forward)(void *state, const float *pictures, size_t count, float *const *outputs);
+    l3a_status (*backward)(void *state, const float *const *gradients);
+    /* What belongs to a parameter of a layer of the description; values has room for as many numbers as the parameter has. */
+    l3a_status (*read)(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values);
+    l3a_status (*write)(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values);
 };
 
 /* All back ends of the library, the fastest first; the last is always available. NULL past the end. */
 const struct network_back_end *network_back_end_at(size_t index);
 /* The first one that is available. */
 const struct network_back_end *network_back_end_best(void);
+bool network_back_end_supports(const struct network_back_end *back_end, const struct network_use *use);
 
 #endif

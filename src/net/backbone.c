@@ -1,126 +1,17 @@
 /* Backbones: recognises the network in a checkpoint, says what pictures it takes, and has a back end compute their features. */
 #include "net/backbone.h"
+#include "net/fuse.h"
+#include "net/names.h"
+#include "net/recipe.h"
 #include "base/memory.h"
-#include "common/number.h"
 #include "base/sized.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGEST_SIDE = 4096 };
-
 /* The first that matches is used. */
-static const struct family *const families[] = {&vit_family, &tresnet_family, &resnet_family};
-
-/* Whether the options have a mean and a deviation of their own, instead of the family's. */
-static bool sets_mean(const l3a_backbone_options *options) {
-    bool set = false;
-    for (size_t i = 0; i < 3; i++) {
-        set = set || options->mean[i] != 0 || options->deviation[i] != 0;
-    }
-    return set;
-}
-
-static l3a_status check_options(l3a_context *context, const l3a_backbone_options *options) {
-    l3a_status status = L3A_OK;
-    FAIL_IF((unsigned)options->pool > L3A_POOL_CLS_MEAN, context, L3A_ERROR_OPTION, NULL, "there is no pool %d",
-            (int)options->pool);
-    FAIL_IF((unsigned)options->filter > L3A_FILTER_BICUBIC, context, L3A_ERROR_OPTION, NULL, "there is no filter %d",
-            (int)options->filter);
-    FAIL_IF(options->side > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
-            "pictures of %zu x %zu are too large; the side can be at most %d", options->side, options->side, LARGEST_SIDE);
-    for (size_t i = 0; sets_mean(options) && i < 3; i++) {
-        FAIL_IF(!isfinite(options->mean[i]) || !isfinite(options->deviation[i]) || !(options->deviation[i] > 0), context,
-                L3A_ERROR_OPTION, NULL, "the mean and the deviation must be finite, and the deviation must be positive");
-    }
-done:
-    return status;
-}
-
-static const char *pool_name(const struct family *family, l3a_pool pool) {
-    return !family->pools ? "average" : pool == L3A_POOL_MEAN ? "mean" : pool == L3A_POOL_CLS_MEAN ? "cls+mean" : "cls";
-}
-
-static size_t print_three(char *text, size_t capacity, const char *name, const float values[3]) {
-    char numbers[3][NUMBER_TEXT];
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(numbers[i], NUMBER_TEXT, "%.6g", (double)values[i]);
-        number_use_point(numbers[i]);
-    }
-    const bool same = strcmp(numbers[0], numbers[1]) == 0 && strcmp(numbers[1], numbers[2]) == 0;
-    const int length = same ? snprintf(text, capacity, " %s %s", name, numbers[0])
-                            : snprintf(text, capacity, " %s %s,%s,%s", name, numbers[0], numbers[1], numbers[2]);
-    return (size_t)length < capacity ? (size_t)length : capacity;
-}
-
-static void fill_info(const struct family *family, const struct backbone_recipe *recipe, const struct network *network,
-                      const l3a_backbone_options *options, l3a_backbone_info *info) {
-    info->family = family->name;
-    memcpy(info->name, recipe->name, sizeof info->name);
-    info->size = recipe->side;
-    info->width = network->shapes[network->output].channels;
-    info->parameters = network->parameter_count;
-    info->flops = network->flops;
-    memcpy(info->mean, sets_mean(options) ? options->mean : family->mean, sizeof info->mean);
-    memcpy(info->deviation, sets_mean(options) ? options->deviation : family->deviation, sizeof info->deviation);
-    info->filter = options->filter;
-    info->pool = pool_name(family, recipe->pool);
-    size_t length = (size_t)snprintf(info->preprocess, sizeof info->preprocess, "rgb %zux%zu %s", info->size, info->size,
-                                     info->filter == L3A_FILTER_BICUBIC ? "bicubic" : "bilinear");
-    length += print_three(info->preprocess + length, sizeof info->preprocess - length, "mean", info->mean);
-    print_three(info->preprocess + length, sizeof info->preprocess - length, "std", info->deviation);
-}
-
-/* Reads " NAME A" or " NAME A,B,C" from the text, and moves past it. */
-static bool parse_three(const char **text, const char *name, float values[3]) {
-    const size_t length = strlen(name);
-    if (strncmp(*text, name, length) != 0) {
-        return false;
-    }
-    *text += length;
-    for (size_t i = 0; i < 3; i++) {
-        double number;
-        const size_t digits = strcspn(*text, ", ");
-        if (!number_parse(*text, digits, &number)) {
-            return false;
-        }
-        *text += digits;
-        values[i] = (float)number;
-        if (i == 0 && **text != ',') {
-            values[1] = values[2] = values[0];
-            return true;
-        }
-        if (i < 2 && *(*text)++ != ',') {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool backbone_options_parse(const char *preprocess, const char *pool, l3a_backbone_options *options, const char **rest) {
-    l3a_backbone_options made = {.size = sizeof made};
-    const char *text = preprocess;
-    char filter[16];
-    size_t height = 0;
-    int length = 0;
-    if (sscanf(text, "rgb %5zux%5zu %15[a-z]%n", &made.side, &height, filter, &length) != 3 || made.side != height) {
-        return false;
-    }
-    text += length;
-    made.filter = strcmp(filter, "bicubic") == 0 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;
-    if (!parse_three(&text, " mean ", made.mean) || !parse_three(&text, " std ", made.deviation)) {
-        return false;
-    }
-    made.pool = !pool                           ? L3A_POOL_DEFAULT
-                : strcmp(pool, "cls") == 0      ? L3A_POOL_CLS
-                : strcmp(pool, "mean") == 0     ? L3A_POOL_MEAN
-                : strcmp(pool, "cls+mean") == 0 ? L3A_POOL_CLS_MEAN
-                                                : L3A_POOL_DEFAULT;
-    *options = made;
-    *rest = text;
-    return true;
-}
+static const struct family *const families[] = {&vit_family, &tresnet_family, &resnet_family, &convnext_family};
 
 static l3a_status find_family(const struct parameters *parameters, const struct family **family) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -131,53 +22,193 @@ static l3a_status find_family(const struct parameters *parameters, const struct 
     }
     const struct checkpoint_tensor *first = parameters->source.count ? parameters->source.at(parameters->source.owner, 0) : NULL;
     return fail(parameters->context, L3A_ERROR_MISMATCH,
-                "use a ViT, ResNet or TResNet checkpoint with the tensor names of timm or torchvision",
+                "use a checkpoint of a ViT, ResNet, TResNet or ConvNeXt, as docs/backbones.md lists them",
                 "these %zu tensors are not those of a known network (the first is %s)", parameters->source.count,
                 first ? first->name : "missing");
 }
 
-l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
-                         const struct family **family, struct backbone_recipe *recipe, struct network *network) {
-    struct parameters parameters = {0};
+/* ---- Where the recipe comes from ---- */
+
+/* Checkpoints whose mean and deviation are known although nothing beside them says so. */
+static const struct {
+    const char *sha256;
+    float mean, deviation;
+} known[] = {
+    /* timm's vit_tiny_patch16_224, whose published configuration says 0.5 */
+    {"00cf5b85f82484b1958c817bdd80d460d0da827f00ef0a48c2dc493b9d12d8d3", 0.5F, 0.5F},
+};
+
+static bool has_mean(const struct backbone_recipe *recipe) {
+    return recipe->deviation[0] > 0;
+}
+
+/* Reading the whole file takes a moment, so this comes last. */
+static l3a_status take_known_mean(struct checkpoint *file, struct backbone_recipe *recipe, struct recipe_sources *sources) {
+    char sha256[65];
     l3a_status status = L3A_OK;
-    *recipe = (struct backbone_recipe){.side = options->side, .pool = options->pool};
-    *network = (struct network){0};
-    TRY(check_options(context, options));
-    TRY(parameters_open(context, source, &parameters));
-    TRY(find_family(&parameters, family));
-    FAIL_IF(!(*family)->pools && options->pool != L3A_POOL_DEFAULT, context, L3A_ERROR_OPTION, "use the default pool",
-            "the pool can only be chosen for a vision transformer, but this network is a %s", (*family)->name);
-    TRY((*family)->recognise(&parameters, recipe));
-    network_start(context, &parameters, recipe->side, network);
-    TRY(network_finish(network, (*family)->describe(network, recipe)));
-    TRY(parameters_check_all_used(&parameters, recipe->name));
+    TRY(checkpoint_sha256(file, sha256));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].sha256, sha256) == 0) {
+            for (size_t c = 0; c < 3; c++) {
+                recipe->mean[c] = known[i].mean;
+                recipe->deviation[c] = known[i].deviation;
+            }
+            sources->mean = "the table of known files";
+        }
+    }
 done:
-    network->parameters = NULL;
-    parameters_close(&parameters);
     return status;
+}
+
+/* What stands beside the file. A model that was learned with the network has recorded what counts. */
+static l3a_status take_configuration(l3a_context *context, struct checkpoint *file, bool published, struct reading *reading) {
+    struct config_geometry geometry = {0};
+    l3a_status status = L3A_OK;
+    TRY(config_apply(context, file, &reading->recipe, &reading->sources, &geometry));
+    if (published) {
+        TRY(config_check_geometry(context, file, &geometry));
+        config_take_crop(&geometry, &reading->recipe);
+        reading->recipe.filter = geometry.has_filter ? geometry.filter : reading->recipe.filter;
+    }
+done:
+    return status;
+}
+
+/* "size, mean from config.json; heads, activation as usual" */
+static void list_decisions(const struct backbone_recipe *given, struct reading *reading) {
+    const struct backbone_recipe *recipe = &reading->recipe;
+    const struct recipe_sources *from = &reading->sources;
+    const struct {
+        const char *name, *source;
+        bool given, there;
+    } decisions[] = {
+        {"size", from->side, given->side > 0, true},
+        {"mean", from->mean, has_mean(given), true},
+        {"heads", from->heads, given->heads > 0, recipe->heads > 0},
+        {"activation", from->activation, given->activation != LINEAR_ACTIVATION, recipe->activation != LINEAR_ACTIVATION},
+        {"epsilon", from->epsilon, given->epsilon > 0, true}};
+    enum { DECISIONS = sizeof decisions / sizeof *decisions };
+    static const char usual[] = "as usual", option[] = "as given";
+    const char *sources[DECISIONS];
+    char *text = reading->decided;
+    size_t length = 0;
+    for (size_t i = 0; i < DECISIONS; i++) {
+        sources[i] = !decisions[i].there ? NULL : decisions[i].given ? option : decisions[i].source ? decisions[i].source : usual;
+    }
+    for (size_t i = 0; i < DECISIONS; i++) {
+        const char *source = sources[i];
+        for (size_t j = i; source && j < DECISIONS && length < sizeof reading->decided; j++) {
+            if (sources[j] && strcmp(sources[j], source) == 0) {
+                length += (size_t)snprintf(text + length, sizeof reading->decided - length, "%s%s",
+                                           j > i    ? ", "
+                                           : length ? "; "
+                                                    : "",
+                                           decisions[j].name);
+                sources[j] = j > i ? NULL : sources[j];
+            }
+        }
+        if (source && length < sizeof reading->decided) {
+            length += (size_t)snprintf(text + length, sizeof reading->decided - length, " %s%s",
+                                       source == usual || source == option ? "" : "from ", source);
+        }
+    }
+}
+
+/* ---- Reading and opening ---- */
+
+/* Recognises the network in a table of tensors that have timm's names, and describes it. */
+static l3a_status describe(l3a_context *context, struct names *names, struct checkpoint *file, bool recorded,
+                           struct reading *reading) {
+    struct parameter_source source;
+    struct parameters parameters = {0};
+    text_builder skipped = {.context = context};
+    l3a_status status = L3A_OK;
+    names_source(names, &source);
+    source.recorded = recorded;
+    TRY(parameters_open(context, &source, &parameters));
+    TRY(find_family(&parameters, &reading->family));
+    TRY(reading->family->recognise(&parameters, &reading->recipe));
+    if (file && !recorded && !has_mean(&reading->recipe)) {
+        TRY(take_known_mean(file, &reading->recipe, &reading->sources));
+    }
+    TRY(recipe_check(context, reading->family, &reading->recipe));
+    network_start(context, &parameters, reading->recipe.side, &reading->network);
+    TRY(network_finish(&reading->network, reading->family->describe(&reading->network, &reading->recipe)));
+    TRY(parameters_check_all_used(&parameters, reading->recipe.name));
+    TRY(names_list_skipped(names, &parameters, &skipped));
+    snprintf(reading->skipped, sizeof reading->skipped, "%s", skipped.text ? skipped.text : "");
+done:
+    reading->network.parameters = NULL;
+    parameters_close(&parameters);
+    text_builder_free(&skipped);
+    return status;
+}
+
+l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
+                         struct reading *reading) {
+    struct names *names = NULL;
+    l3a_status status = L3A_OK;
+    *reading = (struct reading){0};
+    TRY(recipe_start(context, options, &reading->recipe));
+    const struct backbone_recipe given = reading->recipe;
+    TRY(names_open(context, source, &names));
+    if (source->file && !source->recorded) {
+        TRY(take_configuration(context, source->file, options->published != 0, reading));
+    }
+    TRY(describe(context, names, source->file, source->recorded, reading));
+    list_decisions(&given, reading);
+done:
+    names_close(names);
+    return status;
+}
+
+/* A processor without bf16 computes in float32. What a model has recorded stays. */
+static void choose_numbers(l3a_context *context, const struct network_back_end *back_end, bool recorded,
+                           struct backbone_recipe *recipe, struct network_use *use) {
+    use->numbers = recipe->precision == L3A_NETWORK_BF16 ? NUMBER_BFLOAT16 : NUMBER_FLOAT32;
+    if (!network_back_end_supports(back_end, use)) {
+        report_warning(context,
+                       "%s cannot compute in bf16 on this processor, so the network is computed in float32; its features "
+                       "differ a little from those in bf16",
+                       back_end->name);
+        use->numbers = NUMBER_FLOAT32;
+        recipe->precision = recorded ? recipe->precision : L3A_NETWORK_FLOAT32;
+    }
+}
+
+static void describe_to(const struct reading *reading, l3a_backbone_info *info) {
+    const struct network *network = &reading->network;
+    recipe_describe(reading->family, &reading->recipe, info);
+    info->width = network->shapes[network->outputs[0].value].channels;
+    info->parameters = network->parameter_count;
+    info->flops = network_flops(network);
+    memcpy(info->decided, reading->decided, sizeof info->decided);
+    memcpy(info->skipped, reading->skipped, sizeof info->skipped);
 }
 
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone) {
     l3a_backbone_options own;
-    struct backbone_recipe recipe;
-    const struct family *family = NULL;
-    struct network network = {0};
+    struct reading reading = {0};
+    struct network_use use = {0};
     l3a_backbone *made = NULL;
     l3a_status status = L3A_OK;
     TRY(READ_SIZED(context, options, own));
-    TRY(backbone_read(context, source, &own, &family, &recipe, &network));
+    TRY(backbone_read(context, source, &own, &reading));
+    TRY(network_fuse(&reading.network, 1));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->back_end = back_end;
-    fill_info(family, &recipe, &network, &own, &made->info);
+    choose_numbers(context, back_end, source->recorded, &reading.recipe, &use);
+    describe_to(&reading, &made->info);
     made->info.engine = back_end->name;
-    TRY(back_end->open(&network, &made->state));
+    made->info.computed = use.numbers == NUMBER_BFLOAT16 ? L3A_NETWORK_BF16 : L3A_NETWORK_FLOAT32;
+    TRY(back_end->open(&reading.network, &use, &made->state));
     *backbone = made;
     made = NULL;
 done:
     l3a_backbone_free(made);
-    network_free(&network);
+    network_free(&reading.network);
     return status;
 }
 
@@ -287,7 +318,7 @@ l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_
     }
     l3a_context *context = backbone->context;
     l3a_status status = L3A_OK;
-    TRY(backbone->back_end->run(backbone->state, pictures, count, features));
+    TRY(backbone->back_end->run(backbone->state, pictures, count, &features));
     TRY(check_finite(context, features, count, backbone->info.width));
 done:
     return status;

@@ -4,6 +4,7 @@
 #define L3A_BACKBONE_H
 
 #include "net/back_end.h"
+#include "net/config.h"
 
 struct l3a_backbone {
     l3a_context *context;
@@ -13,9 +14,18 @@ struct l3a_backbone {
     bool borrows; /* the network, and its packed parameters, of another backbone */
 };
 
-/* Recognises the network in a table of tensors, and describes it. The caller frees the network, also after a failure. */
+/* What a table of tensors turned out to be. */
+struct reading {
+    const struct family *family;
+    struct backbone_recipe recipe;
+    struct recipe_sources sources;
+    struct network network; /* not fused yet; the caller frees it, also after a failure */
+    char decided[sizeof((l3a_backbone_info *)0)->decided], skipped[sizeof((l3a_backbone_info *)0)->skipped];
+};
+
+/* Recognises the network in a table of tensors of any naming, with what stands beside its file, and describes it. */
 l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
-                         const struct family **family, struct backbone_recipe *recipe, struct network *network);
+                         struct reading *reading);
 /* NULL options: the defaults. */
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone);
@@ -27,9 +37,6 @@ l3a_status backbone_open_known(l3a_context *context, const char *path, const cha
  * that of the checkpoint they came from; it may be NULL. */
 l3a_status backbone_open_inside(l3a_context *context, const char *path, const char *prefix, const char *sha256,
                                 const l3a_backbone_options *options, l3a_backbone **backbone);
-/* Reads the options from the texts that describe a backbone: `preprocess` and `pool`, which may be NULL. *rest is what follows in
- * preprocess. Returns false, and changes nothing, if it is not such a text. */
-bool backbone_options_parse(const char *preprocess, const char *pool, l3a_backbone_options *options, const char **rest);
 /* Makes a second backbone, for another thread, with the parameters of the first, which must outlive it. The context must have as
  * many threads as the first one's: the layout of the parameters may depend on their number. */
 l3a_status backbone_share(l3a_context *context, const l3a_backbone *first, l3a_backbone **backbone);

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/vector_math.h"
-#include "net/parameters.h"
+#include "net/names.h"
 #include "net/words.h"
 
 #include <inttypes.h>
@@ -21,17 +21,15 @@ enum { BLOCK = 2048, LANES = 16, PIECE = 64 };
 /* Classifiers as vision transformers, ResNets and TResNets name them. */
 static const char *const names[] = {"head", "fc", "head.fc"};
 
-static l3a_status find_name(const struct parameters *parameters, const char **name) {
+static const char *find_name(const struct parameters *parameters) {
     char full[32];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(full, sizeof full, "%s.weight", names[i]);
         if (parameters_find(parameters, full)) {
-            *name = names[i];
-            return L3A_OK;
+            return names[i];
         }
     }
-    return fail(parameters->context, L3A_ERROR_MISMATCH, "words need a checkpoint with its ImageNet classifier",
-                "this checkpoint has no classifier: there is no tensor head.weight, fc.weight or head.fc.weight");
+    return NULL;
 }
 
 static l3a_status check_classes(const struct parameters *parameters, const char *full) {
@@ -45,15 +43,33 @@ done:
     return status;
 }
 
+/* The classifier under the name that it has in the file, or else under timm's name for it. */
+static l3a_status open_tensors(l3a_context *context, struct checkpoint *checkpoint, struct names **tower,
+                               struct parameters *parameters, const char **name) {
+    struct parameter_source file, source;
+    l3a_status status = L3A_OK;
+    parameter_source_checkpoint(checkpoint, &file);
+    TRY(parameters_open(context, &file, parameters));
+    if (!(*name = find_name(parameters))) {
+        TRY(names_open(context, &file, tower));
+        names_source(*tower, &source);
+        parameters_close(parameters);
+        TRY(parameters_open(context, &source, parameters));
+        *name = find_name(parameters);
+    }
+    FAIL_IF(!*name, context, L3A_ERROR_MISMATCH, "words need a checkpoint with its ImageNet classifier",
+            "this checkpoint has no classifier: there is no tensor head.weight, fc.weight or head.fc.weight");
+done:
+    return status;
+}
+
 static l3a_status read_from(l3a_context *context, struct checkpoint *checkpoint, struct classifier *classifier) {
-    struct parameter_source source;
     struct parameters parameters = {0};
+    struct names *tower = NULL;
     const char *name = NULL;
     char weight[32], bias[32];
     l3a_status status = L3A_OK;
-    parameter_source_checkpoint(checkpoint, &source);
-    TRY(parameters_open(context, &source, &parameters));
-    TRY(find_name(&parameters, &name));
+    TRY(open_tensors(context, checkpoint, &tower, &parameters, &name));
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
     TRY(check_classes(&parameters, weight));
@@ -61,6 +77,7 @@ static l3a_status read_from(l3a_context *context, struct checkpoint *checkpoint,
     TRY(parameters_take(&parameters, bias, 1, (uint64_t[]){WORD_CLASSES}, &classifier->bias));
 done:
     parameters_close(&parameters);
+    names_close(tower);
     return status;
 }
 
@@ -69,8 +86,9 @@ l3a_status classifier_read(l3a_context *context, const char *path, const char *p
     struct checkpoint *checkpoint = NULL;
     struct classifier *made = NULL;
     l3a_status status = L3A_OK;
-    FAIL_IF(pool && strcmp(pool, "mean") == 0, context, L3A_ERROR_MISMATCH, "use features with the pool cls",
-            "the features are the mean of the patches; words need the class token, which the classifier was trained on");
+    FAIL_IF(pool && !joined && strcmp(pool, "cls") != 0 && strcmp(pool, "average") != 0, context, L3A_ERROR_MISMATCH,
+            "use features with the pool cls",
+            "the features have the pool %s; words need the class token, which the classifier was trained on", pool);
     FAIL_IF(joined && width % 2, context, L3A_ERROR_MISMATCH, NULL,
             "features that are the class token and the mean of the patches cannot have a width of %zu", width);
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));

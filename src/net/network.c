@@ -1,11 +1,13 @@
-/* Builds the list of layers from a description: each call checks its input, takes its tensors, folds a batch norm if there is one,
- * and adds a layer and the value it makes. */
+/* Builds the list of layers from a description: each call checks its input, takes its tensors, and adds one layer or several with
+ * the values they make. */
 #include "net/network.h"
 #include "base/memory.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { NAME_LENGTH = 256 };
+static const double batch_norm_epsilon = 1e-5;
 
 void network_start(l3a_context *context, struct parameters *parameters, size_t side, struct network *net) {
     *net = (struct network){.context = context, .parameters = parameters};
@@ -18,9 +20,15 @@ void network_start(l3a_context *context, struct parameters *parameters, size_t s
     }
 }
 
-static void release_parameters(l3a_context *context, const struct net_layer *layer) {
+void parameter_release(l3a_context *context, struct parameter *parameter) {
+    release(context, parameter->name);
+    release(context, parameter->values);
+    *parameter = (struct parameter){0};
+}
+
+static void release_parameters(l3a_context *context, struct net_layer *layer) {
     for (size_t i = 0; i < PARAMETER_KINDS; i++) {
-        release(context, layer->parameters[i]);
+        parameter_release(context, &layer->parameters[i]);
     }
 }
 
@@ -54,13 +62,66 @@ __attribute__((format(printf, 2, 3))) static void network_fail(struct network *n
     }
 }
 
-l3a_status network_finish(struct network *net, value output) {
-    net->output = output;
+size_t root_of(size_t number) {
+    size_t root = 0;
+    while ((root + 1) * (root + 1) <= number) {
+        root++;
+    }
+    return root;
+}
+
+void network_output(struct network *net, const char *name, value output) {
+    if (net->output_count == NETWORK_OUTPUTS) {
+        network_fail(net, "a network has at most %d outputs", NETWORK_OUTPUTS);
+    } else {
+        net->outputs[net->output_count++] = (struct network_output){name, output};
+    }
+}
+
+bool network_has(const struct network *net, const char *name) {
+    char full[NAME_LENGTH];
+    snprintf(full, sizeof full, "%s%s", net->prefix, name);
+    return parameters_find(net->parameters, full) != NULL;
+}
+
+void network_stage(struct network *net, size_t stage, value output) {
+    static const char *const names[] = {"stage1", "stage2", "stage3", "stage4"};
+    network_output(net, names[stage], output);
+}
+
+l3a_status network_finish(struct network *net, value features) {
+    network_output(net, "features", features);
+    const struct network_output last = net->outputs[net->output_count - 1];
+    memmove(net->outputs + 1, net->outputs, (net->output_count - 1) * sizeof *net->outputs);
+    net->outputs[0] = last;
     return net->status;
 }
 
-/* Adds a layer whose shapes are set, and returns the value it makes. */
-static value add_layer(struct network *net, const struct net_layer *layer) {
+size_t attention_keys(const struct network *net, const struct net_layer *layer) {
+    return (layer->from.channels == 3 * layer->to.channels ? layer->from.height : 0) + net->shapes[layer->second].height;
+}
+
+static double layer_flops(const struct network *net, const struct net_layer *layer) {
+    const double pixels = (double)(layer->to.height * layer->to.width), in = (double)layer->from.channels,
+                 out = (double)layer->to.channels;
+    switch (layer->kind) {
+    case LAYER_CONVOLUTION: return 2 * out * in / (double)layer->groups * (double)(layer->kernel * layer->kernel) * pixels;
+    case LAYER_LINEAR: return 2 * out * in * pixels;
+    case LAYER_SQUEEZE_EXCITE: return 4 * (double)layer->hidden * in;
+    case LAYER_ATTENTION: return 4 * pixels * (double)attention_keys(net, layer) * out;
+    default: return 0;
+    }
+}
+
+double network_flops(const struct network *net) {
+    double flops = 0;
+    for (size_t i = 0; i < net->layer_count; i++) {
+        flops += layer_flops(net, &net->layers[i]);
+    }
+    return flops;
+}
+
+value network_add_layer(struct network *net, const struct net_layer *layer) {
     if (net->status == L3A_OK) {
         net->status = grow_array(net->context, &net->layers, &net->layer_capacity, net->layer_count + 1, sizeof *net->layers);
     }
@@ -68,7 +129,8 @@ static value add_layer(struct network *net, const struct net_layer *layer) {
         net->status = grow_array(net->context, &net->shapes, &net->value_capacity, net->value_count + 1, sizeof *net->shapes);
     }
     if (net->status != L3A_OK) {
-        release_parameters(net->context, layer);
+        struct net_layer dropped = *layer;
+        release_parameters(net->context, &dropped);
         return NOTHING;
     }
     net->shapes[net->value_count] = layer->to;
@@ -77,56 +139,96 @@ static value add_layer(struct network *net, const struct net_layer *layer) {
     return net->value_count++;
 }
 
+/* Takes a tensor; `part` is what follows the name. */
 static void take(struct network *net, struct net_layer *layer, enum parameter_kind kind, const char *name, const char *part,
                  size_t rank, const uint64_t *shape) {
-    if (net->status == L3A_OK) {
-        char full[NAME_LENGTH];
-        size_t elements = 1;
-        snprintf(full, sizeof full, "%s%s%s", net->prefix, name, part);
-        net->status = parameters_take(net->parameters, full, rank, shape, &layer->parameters[kind]);
-        for (size_t i = 0; i < rank; i++) {
-            elements *= (size_t)shape[i];
-        }
-        layer->sizes[kind] = elements;
-        net->parameter_count += net->status == L3A_OK ? elements : 0;
-    }
-}
-
-static bool same_shape(struct shape left, struct shape right) {
-    return left.channels == right.channels && left.height == right.height && left.width == right.width;
-}
-
-static void check_added(struct network *net, const char *name, const struct net_layer *layer) {
-    if (net->status == L3A_OK && layer->add && !same_shape(net->shapes[layer->add], layer->to)) {
-        network_fail(net, "%s%s: the output of %zu x %zu x %zu cannot be added to the shortcut of %zu x %zu x %zu", net->prefix,
-                     name, layer->to.channels, layer->to.height, layer->to.width, net->shapes[layer->add].channels,
-                     net->shapes[layer->add].height, net->shapes[layer->add].width);
-    }
-}
-
-static void fold_batch_norm(struct network *net, const struct conv *what, struct net_layer *layer) {
+    struct parameter *parameter = &layer->parameters[kind];
     char full[NAME_LENGTH];
-    struct batch_norm norm = {0};
-    l3a_status status = net->status;
-    const size_t fan_in = layer->from.channels / layer->groups * what->kernel * what->kernel;
-    TRY(status);
-    snprintf(full, sizeof full, "%s%s", net->prefix, what->norm);
-    TRY(parameters_take_batch_norm(net->parameters, full, what->out, what->magnitude, &norm));
-    net->parameter_count += 2 * what->out;
-    if (!layer->parameters[BIAS]) {
-        TRY(allocate_zeroed(net->context, what->out, sizeof(float), &layer->parameters[BIAS]));
-        layer->sizes[BIAS] = what->out;
+    if (net->status != L3A_OK) {
+        return;
     }
-    float *factors = layer->parameters[FACTORS], *bias = layer->parameters[BIAS];
-    for (size_t o = 0; o < what->out; o++) {
-        for (size_t i = 0; i < fan_in; i++) {
-            factors[o * fan_in + i] = (float)((double)factors[o * fan_in + i] * norm.scale[o]);
+    snprintf(full, sizeof full, "%s%s%s", net->prefix, name, part);
+    net->status = parameters_take(net->parameters, full, rank, shape, &parameter->values);
+    if (net->status == L3A_OK) {
+        net->status = copy_text(net->context, full, strlen(full), &parameter->name);
+    }
+    parameter->rank = rank;
+    parameter->count = 1;
+    for (size_t i = 0; i < rank; i++) {
+        parameter->shape[i] = shape[i];
+        parameter->count *= (size_t)shape[i];
+    }
+    net->parameter_count += net->status == L3A_OK && kind < MEAN ? parameter->count : 0;
+}
+
+/* A layer with one number per channel and kind. */
+static void take_channels(struct network *net, struct net_layer *layer, enum parameter_kind kind, const char *name,
+                          const char *part) {
+    take(net, layer, kind, name, part, 1, &(uint64_t){layer->to.channels});
+}
+
+static value add(struct network *net, const char *name, value left, value right) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape a = net->shapes[left], b = net->shapes[right];
+    if (a.channels != b.channels || a.height != b.height || a.width != b.width) {
+        network_fail(net, "%s%s: the output of %zu x %zu x %zu cannot be added to the shortcut of %zu x %zu x %zu", net->prefix,
+                     name, a.channels, a.height, a.width, b.channels, b.height, b.width);
+        return NOTHING;
+    }
+    return network_add_layer(net, &(struct net_layer){.kind = LAYER_ADD, .input = left, .second = right, .from = a, .to = a});
+}
+
+value nonlinear(struct network *net, value input, enum activation activation, float slope) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    return network_add_layer(
+        net, &(struct net_layer){
+                 .kind = LAYER_ACTIVATION, .input = input, .from = from, .to = from, .activation = activation, .slope = slope});
+}
+
+static value scale(struct network *net, value input, const char *name) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    struct net_layer layer = {.kind = LAYER_SCALE, .input = input, .from = from, .to = from};
+    take_channels(net, &layer, FACTORS, name, "");
+    return network_add_layer(net, &layer);
+}
+
+value batch_norm(struct network *net, value input, const char *name, double epsilon, bool magnitude) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    struct net_layer layer = {.kind = LAYER_BATCH_NORM,
+                              .input = input,
+                              .from = from,
+                              .to = from,
+                              .epsilon = epsilon > 0 ? epsilon : batch_norm_epsilon,
+                              .magnitude = magnitude};
+    take_channels(net, &layer, FACTORS, name, ".weight");
+    take_channels(net, &layer, BIAS, name, ".bias");
+    take_channels(net, &layer, MEAN, name, ".running_mean");
+    take_channels(net, &layer, VARIANCE, name, ".running_var");
+    for (size_t i = 0; net->status == L3A_OK && i < from.channels; i++) {
+        const double variance = (double)layer.parameters[VARIANCE].values[i];
+        if (!(variance + layer.epsilon > 0)) {
+            net->status = fail(net->context, L3A_ERROR_DATA, NULL, "%s%s.running_var: channel %zu has a variance of %g",
+                               net->prefix, name, i, variance);
         }
-        bias[o] = (float)(norm.shift[o] + (double)bias[o] * norm.scale[o]);
     }
-done:
-    batch_norm_free(net->context, &norm);
-    net->status = status;
+    return network_add_layer(net, &layer);
+}
+
+/* Adds `add` if it is given, and the activation if there is one. */
+static value finish(struct network *net, const char *name, value x, value added, enum activation activation, float slope) {
+    x = added ? add(net, name, x, added) : x;
+    return activation ? nonlinear(net, x, activation, slope) : x;
 }
 
 value conv(struct network *net, value input, const struct conv *what) {
@@ -134,7 +236,7 @@ value conv(struct network *net, value input, const struct conv *what) {
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    const size_t padding = what->kernel / 2, groups = what->groups ? what->groups : 1;
+    const size_t padding = what->unpadded ? 0 : what->kernel / 2, groups = what->groups ? what->groups : 1;
     if (from.height + 2 * padding < what->kernel || from.channels % groups || what->out % groups) {
         network_fail(net, "%s%s: a kernel of %zu x %zu does not fit %zu x %zu pixels", net->prefix, what->name, what->kernel,
                      what->kernel, from.height, from.width);
@@ -142,28 +244,21 @@ value conv(struct network *net, value input, const struct conv *what) {
     }
     struct net_layer layer = {.kind = LAYER_CONVOLUTION,
                               .input = input,
-                              .add = what->add,
                               .from = from,
                               .to = {what->out, (from.height + 2 * padding - what->kernel) / what->stride + 1,
                                      (from.width + 2 * padding - what->kernel) / what->stride + 1},
                               .kernel = what->kernel,
                               .stride = what->stride,
                               .padding = padding,
-                              .groups = groups,
-                              .activation = what->activation,
-                              .slope = what->slope};
-    const uint64_t shape[] = {what->out, from.channels / groups, what->kernel, what->kernel};
-    take(net, &layer, FACTORS, what->name, ".weight", 4, shape);
+                              .groups = groups};
+    take(net, &layer, FACTORS, what->name, ".weight", 4,
+         (const uint64_t[]){what->out, from.channels / groups, what->kernel, what->kernel});
     if (what->biased) {
-        take(net, &layer, BIAS, what->name, ".bias", 1, shape);
+        take_channels(net, &layer, BIAS, what->name, ".bias");
     }
-    if (what->norm) {
-        fold_batch_norm(net, what, &layer);
-    }
-    check_added(net, what->name, &layer);
-    net->flops +=
-        2.0 * (double)(what->out * shape[1]) * (double)(what->kernel * what->kernel) * (double)(layer.to.height * layer.to.width);
-    return add_layer(net, &layer);
+    value x = network_add_layer(net, &layer);
+    x = what->norm ? batch_norm(net, x, what->norm, what->epsilon, what->magnitude) : x;
+    return finish(net, what->name, x, what->add, what->activation, what->slope);
 }
 
 static value linear_layer(struct network *net, value input, const struct linear *what, size_t rank, const uint64_t *shape) {
@@ -171,17 +266,14 @@ static value linear_layer(struct network *net, value input, const struct linear 
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    struct net_layer layer = {.kind = LAYER_LINEAR,
-                              .input = input,
-                              .add = what->add,
-                              .from = from,
-                              .to = {what->out, from.height, from.width},
-                              .activation = what->activation};
+    struct net_layer layer = {.kind = LAYER_LINEAR, .input = input, .from = from, .to = {what->out, from.height, from.width}};
     take(net, &layer, FACTORS, what->name, ".weight", rank, shape);
-    take(net, &layer, BIAS, what->name, ".bias", 1, shape);
-    check_added(net, what->name, &layer);
-    net->flops += 2.0 * (double)(what->out * from.channels) * (double)(from.height * from.width);
-    return add_layer(net, &layer);
+    if (!what->unbiased) {
+        take_channels(net, &layer, BIAS, what->name, ".bias");
+    }
+    value x = network_add_layer(net, &layer);
+    x = what->scale ? scale(net, x, what->scale) : x;
+    return finish(net, what->name, x, what->add, what->activation, 0);
 }
 
 value linear(struct network *net, value input, const struct linear *what) {
@@ -189,29 +281,24 @@ value linear(struct network *net, value input, const struct linear *what) {
                         (const uint64_t[]){what->out, net->status == L3A_OK ? net->shapes[input].channels : 0});
 }
 
-value patch_embedding(struct network *net, value input, const char *name, size_t patch, size_t out) {
-    if (net->status != L3A_OK) {
-        return NOTHING;
-    }
-    const struct shape from = net->shapes[input];
-    const size_t across = from.width / patch, down = from.height / patch;
-    const struct net_layer layer = {.kind = LAYER_PATCHES,
-                                    .input = input,
-                                    .from = from,
-                                    .to = {from.channels * patch * patch, across * down, 1},
-                                    .kernel = patch,
-                                    .stride = patch};
-    const value patches = add_layer(net, &layer);
-    return linear_layer(net, patches, &(struct linear){.name = name, .out = out}, 4,
-                        (const uint64_t[]){out, from.channels, patch, patch});
-}
-
 /* Adds a layer without parameters. */
 static value reshape(struct network *net, enum net_layer_kind kind, value input, struct shape to, size_t kernel, size_t stride,
                      size_t padding) {
     const struct net_layer layer = {
         .kind = kind, .input = input, .from = net->shapes[input], .to = to, .kernel = kernel, .stride = stride, .padding = padding};
-    return add_layer(net, &layer);
+    return network_add_layer(net, &layer);
+}
+
+value patch_embedding(struct network *net, value input, const char *name, size_t patch, size_t out, bool unbiased) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    const size_t across = from.width / patch, down = from.height / patch;
+    const value patches =
+        reshape(net, LAYER_PATCHES, input, (struct shape){from.channels * patch * patch, across * down, 1}, patch, patch, 0);
+    return linear_layer(net, patches, &(struct linear){.name = name, .out = out, .unbiased = unbiased}, 4,
+                        (const uint64_t[]){out, from.channels, patch, patch});
 }
 
 value space_to_depth(struct network *net, value input, size_t side) {
@@ -226,42 +313,33 @@ value space_to_depth(struct network *net, value input, size_t side) {
                    (struct shape){from.channels * side * side, from.height / side, from.width / side}, side, side, 0);
 }
 
-value max_pool(struct network *net, value input) {
+/* Half of each side, rounded up. */
+static value halve(struct network *net, enum net_layer_kind kind, value input, size_t kernel, size_t padding) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    return reshape(net, LAYER_MAX_POOL, input, (struct shape){from.channels, (from.height + 1) / 2, (from.width + 1) / 2}, 3, 2, 1);
+    return reshape(net, kind, input, (struct shape){from.channels, (from.height + 1) / 2, (from.width + 1) / 2}, kernel, 2,
+                   padding);
+}
+
+value max_pool(struct network *net, value input) {
+    return halve(net, LAYER_MAX_POOL, input, 3, 1);
 }
 
 value average_pool(struct network *net, value input) {
-    if (net->status != L3A_OK) {
-        return NOTHING;
-    }
-    const struct shape from = net->shapes[input];
-    return reshape(net, LAYER_AVERAGE_POOL, input, (struct shape){from.channels, (from.height + 1) / 2, (from.width + 1) / 2}, 2, 2,
-                   0);
+    return halve(net, LAYER_AVERAGE_POOL, input, 2, 0);
 }
 
 value blur_pool(struct network *net, value input) {
-    if (net->status != L3A_OK) {
-        return NOTHING;
+    if (net->status == L3A_OK && (net->shapes[input].height < 2 || net->shapes[input].width < 2)) {
+        network_fail(net, "pictures are too small: %zu x %zu pixels cannot be halved", net->shapes[input].width,
+                     net->shapes[input].height);
     }
-    const struct shape from = net->shapes[input];
-    if (from.height < 2 || from.width < 2) {
-        network_fail(net, "pictures are too small: %zu x %zu pixels cannot be halved", from.width, from.height);
-    }
-    return reshape(net, LAYER_BLUR, input, (struct shape){from.channels, (from.height + 1) / 2, (from.width + 1) / 2}, 3, 2, 1);
+    return halve(net, LAYER_BLUR, input, 3, 1);
 }
 
-value global_mean(struct network *net, value input) {
-    if (net->status != L3A_OK) {
-        return NOTHING;
-    }
-    return reshape(net, LAYER_GLOBAL_MEAN, input, (struct shape){net->shapes[input].channels, 1, 1}, 0, 0, 0);
-}
-
-value squeeze_excite(struct network *net, value input, const char *first, const char *second, size_t hidden, value add) {
+value squeeze_excite(struct network *net, value input, const char *first, const char *second, size_t hidden, value added) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
@@ -271,73 +349,135 @@ value squeeze_excite(struct network *net, value input, const char *first, const 
                      from.channels, EXCITE_CHANNELS);
         return NOTHING;
     }
-    struct net_layer layer = {.kind = LAYER_SQUEEZE_EXCITE,
-                              .input = input,
-                              .add = add,
-                              .from = from,
-                              .to = from,
-                              .hidden = hidden,
-                              .activation = add ? RELU : LINEAR_ACTIVATION};
+    struct net_layer layer = {.kind = LAYER_SQUEEZE_EXCITE, .input = input, .from = from, .to = from, .hidden = hidden};
     take(net, &layer, FACTORS, first, ".weight", 4, (const uint64_t[]){hidden, from.channels, 1, 1});
     take(net, &layer, BIAS, first, ".bias", 1, (const uint64_t[]){hidden});
     take(net, &layer, SECOND_FACTORS, second, ".weight", 4, (const uint64_t[]){from.channels, hidden, 1, 1});
-    take(net, &layer, SECOND_BIAS, second, ".bias", 1, (const uint64_t[]){from.channels});
-    check_added(net, first, &layer);
-    net->flops += 4.0 * (double)(hidden * from.channels);
-    return add_layer(net, &layer);
+    take_channels(net, &layer, SECOND_BIAS, second, ".bias");
+    const value x = network_add_layer(net, &layer);
+    return finish(net, first, x, added, added ? RELU : LINEAR_ACTIVATION, 0);
 }
 
-value add_tokens(struct network *net, value input, const char *token, const char *position) {
+/* Positions for a square of `side` x `side` tokens, from those of the file; what is in front of them stays. */
+static l3a_status resize_positions(struct network *net, const struct tokens *what, size_t side, struct parameter *positions) {
+    const size_t channels = (size_t)positions->shape[2], old = what->across * what->across, own = side * side,
+                 front = (what->position_count - old) * channels;
+    float *resized = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate(net->context, front + own * channels, sizeof *resized, &resized));
+    memcpy(resized, positions->values, front * sizeof *resized);
+    TRY(positions_resize(net->context, positions->values + front, channels, what->across, side, what->method, resized + front));
+    release(net->context, positions->values);
+    positions->values = resized;
+    resized = NULL;
+    positions->shape[1] = positions->shape[1] - old + own;
+    net->parameter_count -= positions->count;
+    positions->count = front + own * channels;
+    net->parameter_count += positions->count;
+done:
+    release(net->context, resized);
+    return status;
+}
+
+value add_tokens(struct network *net, value input, const struct tokens *what) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    struct net_layer layer = {.kind = LAYER_TOKENS, .input = input, .from = from, .to = {from.channels, from.height + 1, 1}};
-    take(net, &layer, FACTORS, token, "", 3, (const uint64_t[]){1, 1, from.channels});
-    take(net, &layer, BIAS, position, "", 3, (const uint64_t[]){1, from.height + 1, from.channels});
-    return add_layer(net, &layer);
+    const size_t classes = what->class_token != NULL, prefix = classes + what->register_count, old = what->across * what->across,
+                 front = what->position_count - old;
+    struct net_layer layer = {
+        .kind = LAYER_TOKENS, .input = input, .from = from, .to = {from.channels, from.height + prefix, 1}, .prefix = prefix};
+    if (what->position_count < old || (front && front != classes && front != prefix)) {
+        network_fail(net, "%s%s has %zu positions; expected %zu", net->prefix, what->positions, what->position_count,
+                     from.height + classes);
+    }
+    if (what->class_token) {
+        take(net, &layer, FACTORS, what->class_token, "", 3, (const uint64_t[]){1, 1, from.channels});
+    }
+    if (what->registers) {
+        take(net, &layer, SECOND_FACTORS, what->registers, "", 3, (const uint64_t[]){1, what->register_count, from.channels});
+    }
+    take(net, &layer, BIAS, what->positions, "", 3, (const uint64_t[]){1, what->position_count, from.channels});
+    if (net->status == L3A_OK && old != from.height) {
+        net->status = resize_positions(net, what, root_of(from.height), &layer.parameters[BIAS]);
+    }
+    return network_add_layer(net, &layer);
 }
 
-value layer_norm(struct network *net, value input, const char *name, float epsilon) {
+value layer_norm(struct network *net, value input, const char *name, double epsilon) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
     struct net_layer layer = {.kind = LAYER_NORM, .input = input, .from = from, .to = from, .epsilon = epsilon};
-    take(net, &layer, FACTORS, name, ".weight", 1, (const uint64_t[]){from.channels});
-    take(net, &layer, BIAS, name, ".bias", 1, (const uint64_t[]){from.channels});
-    return add_layer(net, &layer);
+    take_channels(net, &layer, FACTORS, name, ".weight");
+    take_channels(net, &layer, BIAS, name, ".bias");
+    return network_add_layer(net, &layer);
 }
 
-value attention(struct network *net, value input, size_t heads, bool first_only) {
+value attention(struct network *net, value input, value second, size_t heads) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
-    const struct shape from = net->shapes[input];
-    const size_t width = from.channels / 3, queries = first_only ? 1 : from.height;
-    if (from.channels % (3 * heads)) {
+    const struct shape from = net->shapes[input], beside = net->shapes[second];
+    const bool apart = second && 2 * from.channels == beside.channels; /* no keys and values of its own */
+    const size_t width = apart ? from.channels : from.channels / 3, keys = (apart ? 0 : from.height) + beside.height;
+    if ((!apart && from.channels % 3) || width % heads) {
         network_fail(net, "%sattention: %zu numbers do not divide into %zu heads", net->prefix, from.channels, heads);
-    } else if (from.height > ATTENTION_TOKENS) {
-        network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, from.height, ATTENTION_TOKENS);
+    } else if (keys > ATTENTION_TOKENS) {
+        network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, keys, ATTENTION_TOKENS);
+    } else if (second && beside.channels != 2 * width) {
+        network_fail(net, "%sattention: keys and values of %zu numbers do not fit queries of %zu", net->prefix, beside.channels,
+                     width);
     }
-    const struct net_layer layer = {
-        .kind = LAYER_ATTENTION, .input = input, .from = from, .to = {width, queries, 1}, .heads = heads};
-    net->flops += 4.0 * (double)(queries * from.height) * (double)width;
-    return add_layer(net, &layer);
+    return network_add_layer(net, &(struct net_layer){.kind = LAYER_ATTENTION,
+                                                      .input = input,
+                                                      .second = second,
+                                                      .from = from,
+                                                      .to = {width, from.height, 1},
+                                                      .heads = heads});
+}
+
+value learned(struct network *net, const char *name, size_t tokens, size_t channels) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    struct net_layer layer = {.kind = LAYER_LEARNED, .to = {channels, tokens, 1}};
+    take(net, &layer, FACTORS, name, "", 3, (const uint64_t[]){1, tokens, channels});
+    return network_add_layer(net, &layer);
+}
+
+/* One pixel that is made from the whole value. */
+static value reduce(struct network *net, enum net_layer_kind kind, value input) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    return reshape(net, kind, input, (struct shape){net->shapes[input].channels, 1, 1}, 0, 0, 0);
+}
+
+value global_mean(struct network *net, value input) {
+    return reduce(net, LAYER_GLOBAL_MEAN, input);
 }
 
 value first_token(struct network *net, value input) {
-    if (net->status != L3A_OK) {
-        return NOTHING;
-    }
-    return reshape(net, LAYER_FIRST_TOKEN, input, (struct shape){net->shapes[input].channels, 1, 1}, 0, 0, 0);
+    return reduce(net, LAYER_FIRST_TOKEN, input);
 }
 
-value token_mean(struct network *net, value input) {
-    if (net->status != L3A_OK) {
-        return NOTHING;
+static value reduce_tokens(struct network *net, enum net_layer_kind kind, value input, size_t prefix) {
+    const value made = reduce(net, kind, input);
+    if (net->status == L3A_OK) {
+        net->layers[net->layer_count - 1].prefix = prefix;
     }
-    return reshape(net, LAYER_TOKEN_MEAN, input, (struct shape){net->shapes[input].channels, 1, 1}, 0, 0, 0);
+    return made;
+}
+
+value token_mean(struct network *net, value input, size_t prefix) {
+    return reduce_tokens(net, LAYER_TOKEN_MEAN, input, prefix);
+}
+
+value token_max(struct network *net, value input, size_t prefix) {
+    return reduce_tokens(net, LAYER_TOKEN_MAX, input, prefix);
 }
 
 value join(struct network *net, value left, value right) {
@@ -346,8 +486,19 @@ value join(struct network *net, value left, value right) {
     }
     const struct net_layer layer = {.kind = LAYER_JOIN,
                                     .input = left,
-                                    .add = right,
+                                    .second = right,
                                     .from = net->shapes[left],
                                     .to = {net->shapes[left].channels + net->shapes[right].channels, 1, 1}};
-    return add_layer(net, &layer);
+    return network_add_layer(net, &layer);
+}
+
+void recipe_set_mean(struct backbone_recipe *recipe, const float mean[3], const float deviation[3]) {
+    bool known = false;
+    for (size_t i = 0; i < 3; i++) {
+        known = known || recipe->mean[i] != 0 || recipe->deviation[i] != 0;
+    }
+    if (!known) {
+        memcpy(recipe->mean, mean, sizeof recipe->mean);
+        memcpy(recipe->deviation, deviation, sizeof recipe->deviation);
+    }
 }

@@ -1,20 +1,11 @@
-/* Finds tensors by name, and checks that they have the shape that a description expects.
- *
- * After training, a batch norm is an affine map of each channel,
- *     y = w (x - mean) / √(variance + ε) + b = scale · x + shift,
- * and is folded into the convolution before it: each kernel is multiplied by its channel's scale, and the shift becomes its bias.
- * Scale and shift are computed in double precision, so that folding costs no accuracy. */
+/* Finds tensors by name, and checks that they have the shape that a description expects. */
 #include "net/parameters.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { NAME_LENGTH = 256, SHAPE_TEXT = 160 };
-static const double batch_norm_epsilon = 1e-5;
 
 static const struct checkpoint_tensor *checkpoint_tensor_at(const void *owner, size_t index) {
     return checkpoint_at(owner, index);
@@ -25,8 +16,11 @@ static l3a_status checkpoint_tensor_read(void *owner, const struct checkpoint_te
 }
 
 void parameter_source_checkpoint(struct checkpoint *checkpoint, struct parameter_source *source) {
-    *source = (struct parameter_source){
-        .owner = checkpoint, .count = checkpoint_count(checkpoint), .at = checkpoint_tensor_at, .read = checkpoint_tensor_read};
+    *source = (struct parameter_source){.owner = checkpoint,
+                                        .count = checkpoint_count(checkpoint),
+                                        .at = checkpoint_tensor_at,
+                                        .read = checkpoint_tensor_read,
+                                        .file = checkpoint};
 }
 
 l3a_status parameters_open(l3a_context *context, const struct parameter_source *source, struct parameters *parameters) {
@@ -34,6 +28,7 @@ l3a_status parameters_open(l3a_context *context, const struct parameter_source *
     char **names = NULL;
     *parameters = (struct parameters){.context = context, .source = *source};
     TRY(allocate_zeroed(context, source->count, sizeof *parameters->used, &parameters->used));
+    TRY(allocate_zeroed(context, source->count, sizeof *parameters->skipped, &parameters->skipped));
     TRY(allocate(context, source->count, sizeof *names, &names));
     for (size_t i = 0; i < source->count; i++) {
         names[i] = (char *)source->at(source->owner, i)->name;
@@ -47,6 +42,7 @@ done:
 void parameters_close(struct parameters *parameters) {
     if (parameters->context) {
         release(parameters->context, parameters->used);
+        release(parameters->context, parameters->skipped);
         text_index_free(parameters->context, &parameters->names);
     }
     *parameters = (struct parameters){0};
@@ -77,7 +73,7 @@ size_t parameters_count_parts(const struct parameters *parameters, const char *p
     return parts;
 }
 
-static const char *shape_text(size_t rank, const uint64_t *shape, char text[SHAPE_TEXT]) {
+const char *shape_text(size_t rank, const uint64_t *shape, char text[SHAPE_TEXT]) {
     size_t length = (size_t)snprintf(text, SHAPE_TEXT, "[");
     for (size_t i = 0; i < rank && length < SHAPE_TEXT; i++) {
         length += (size_t)snprintf(text + length, SHAPE_TEXT - length, "%s%" PRIu64, i ? ", " : "", shape[i]);
@@ -88,19 +84,31 @@ static const char *shape_text(size_t rank, const uint64_t *shape, char text[SHAP
     return text;
 }
 
+/* " (… in this file)", or nothing if the file has the same name. */
+static const char *in_file(const struct parameters *parameters, const char *name, char text[NAME_IN_FILE + 32]) {
+    const struct parameter_source *source = &parameters->source;
+    char other[NAME_IN_FILE];
+    *text = '\0';
+    if (source->name_in_file && source->name_in_file(source->owner, name, other)) {
+        snprintf(text, NAME_IN_FILE + 32, " (%s in this file)", other);
+    }
+    return text;
+}
+
 l3a_status parameters_take(struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values) {
     l3a_context *context = parameters->context;
     const size_t index = find_index(parameters, name);
-    char expected[SHAPE_TEXT], found[SHAPE_TEXT];
+    char expected[SHAPE_TEXT], found[SHAPE_TEXT], other[NAME_IN_FILE + 32];
     l3a_status status = L3A_OK;
     float *made = NULL;
     FAIL_IF(index == parameters->source.count, context, L3A_ERROR_MISMATCH,
             "check that the checkpoint is complete and belongs to this network",
-            "the tensor %s is missing; expected one of shape %s", name, shape_text(rank, shape, expected));
+            "the tensor %s%s is missing; expected one of shape %s", name, in_file(parameters, name, other),
+            shape_text(rank, shape, expected));
     const struct checkpoint_tensor *tensor = parameters->source.at(parameters->source.owner, index);
     FAIL_IF(tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape), context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor %s has shape %s; expected %s", name, shape_text(tensor->rank, tensor->shape, found),
-            shape_text(rank, shape, expected));
+            "the tensor %s%s has shape %s; expected %s", name, in_file(parameters, name, other),
+            shape_text(tensor->rank, tensor->shape, found), shape_text(rank, shape, expected));
     TRY(allocate(context, (size_t)tensor->elements, sizeof *made, &made));
     TRY(parameters->source.read(parameters->source.owner, tensor, made));
     parameters->used[index] = true;
@@ -111,68 +119,34 @@ done:
     return status;
 }
 
+void parameters_skip(struct parameters *parameters, const char *prefix) {
+    const size_t length = strlen(prefix);
+    for (size_t i = 0; i < parameters->source.count; i++) {
+        const char *name = parameters->source.at(parameters->source.owner, i)->name;
+        parameters->skipped[i] = parameters->skipped[i] || strncmp(name, prefix, length) == 0;
+    }
+}
+
 static bool ends_with(const char *text, const char *end) {
     const size_t length = strlen(text), tail = strlen(end);
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
 static bool may_be_ignored(const char *name) {
-    return strncmp(name, "head.", 5) == 0 || strncmp(name, "fc.", 3) == 0 || ends_with(name, "num_batches_tracked");
+    return strncmp(name, "head.", 5) == 0 || strncmp(name, "head_dist.", 10) == 0 || strncmp(name, "fc.", 3) == 0 ||
+           ends_with(name, "num_batches_tracked");
 }
 
 l3a_status parameters_check_all_used(const struct parameters *parameters, const char *network) {
     for (size_t i = 0; i < parameters->source.count; i++) {
         const struct checkpoint_tensor *tensor = parameters->source.at(parameters->source.owner, i);
-        if (!parameters->used[i] && !may_be_ignored(tensor->name)) {
-            char found[SHAPE_TEXT];
+        if (!parameters->used[i] && !parameters->skipped[i] && !may_be_ignored(tensor->name)) {
+            char found[SHAPE_TEXT], other[NAME_IN_FILE + 32];
             return fail(parameters->context, L3A_ERROR_MISMATCH,
                         "use a checkpoint of a supported network; this one may be a variant of it",
-                        "the tensor %s of shape %s is not part of %s", tensor->name, shape_text(tensor->rank, tensor->shape, found),
-                        network);
+                        "the tensor %s%s of shape %s is not part of %s", tensor->name, in_file(parameters, tensor->name, other),
+                        shape_text(tensor->rank, tensor->shape, found), network);
         }
     }
     return L3A_OK;
-}
-
-static l3a_status take_channels(struct parameters *parameters, const char *name, const char *part, size_t channels,
-                                float **values) {
-    char full[NAME_LENGTH];
-    snprintf(full, sizeof full, "%s.%s", name, part);
-    return parameters_take(parameters, full, 1, &(uint64_t){channels}, values);
-}
-
-l3a_status parameters_take_batch_norm(struct parameters *parameters, const char *name, size_t channels, bool magnitude,
-                                      struct batch_norm *norm) {
-    l3a_context *context = parameters->context;
-    float *weight = NULL, *bias = NULL, *mean = NULL, *variance = NULL;
-    l3a_status status = L3A_OK;
-    *norm = (struct batch_norm){0};
-    TRY(take_channels(parameters, name, "weight", channels, &weight));
-    TRY(take_channels(parameters, name, "bias", channels, &bias));
-    TRY(take_channels(parameters, name, "running_mean", channels, &mean));
-    TRY(take_channels(parameters, name, "running_var", channels, &variance));
-    TRY(allocate(context, channels, sizeof *norm->scale, &norm->scale));
-    TRY(allocate(context, channels, sizeof *norm->shift, &norm->shift));
-    for (size_t i = 0; i < channels; i++) {
-        FAIL_IF(!(variance[i] + batch_norm_epsilon > 0), context, L3A_ERROR_DATA, NULL,
-                "%s.running_var: channel %zu has a variance of %g", name, i, (double)variance[i]);
-        const double gain = magnitude ? fabs((double)weight[i]) + batch_norm_epsilon : (double)weight[i];
-        norm->scale[i] = gain / sqrt((double)variance[i] + batch_norm_epsilon);
-        norm->shift[i] = (double)bias[i] - (double)mean[i] * norm->scale[i];
-    }
-done:
-    release(context, weight);
-    release(context, bias);
-    release(context, mean);
-    release(context, variance);
-    if (status != L3A_OK) {
-        batch_norm_free(context, norm);
-    }
-    return status;
-}
-
-void batch_norm_free(l3a_context *context, struct batch_norm *norm) {
-    release(context, norm->scale);
-    release(context, norm->shift);
-    *norm = (struct batch_norm){0};
 }

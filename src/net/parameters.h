@@ -6,21 +6,30 @@
 #include "base/text_index.h"
 #include "format/checkpoint.h"
 
+enum { NAME_IN_FILE = 256, SHAPE_TEXT = 160 };
+
 struct parameter_source {
     void *owner;
     size_t count;
     const struct checkpoint_tensor *(*at)(const void *owner, size_t index);
     /* Reads all elements of a tensor, in C order. */
     l3a_status (*read)(void *owner, const struct checkpoint_tensor *tensor, float *values);
-    bool recorded; /* a model was learned with these tensors */
+    /* Writes what the file calls the tensor of that name, and returns false if it is the same. NULL: all are the same. */
+    bool (*name_in_file)(const void *owner, const char *name, char text[NAME_IN_FILE]);
+    struct checkpoint *file; /* NULL: none */
+    bool recorded;           /* a model was learned with these tensors */
 };
 
 struct parameters {
     l3a_context *context;
     struct parameter_source source;
     bool *used;
+    bool *skipped;
     text_index names;
 };
+
+/* Writes "[64, 3, 7, 7]", and returns it. */
+const char *shape_text(size_t rank, const uint64_t *shape, char text[SHAPE_TEXT]);
 
 void parameter_source_checkpoint(struct checkpoint *checkpoint, struct parameter_source *source);
 
@@ -32,17 +41,9 @@ const struct checkpoint_tensor *parameters_find(const struct parameters *paramet
 size_t parameters_count_parts(const struct parameters *parameters, const char *prefix);
 /* Gives a new array with the tensor's elements. If the tensor is missing or has another shape, the error says what was expected. */
 l3a_status parameters_take(struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values);
+/* The tensors whose names begin with the prefix are not needed. */
+void parameters_skip(struct parameters *parameters, const char *prefix);
 /* Fails if a tensor was not taken, unless it belongs to a classifier or counts training steps. */
 l3a_status parameters_check_all_used(const struct parameters *parameters, const char *network);
-
-/* A batch norm as a scale and a shift: y = scale · x + shift. */
-struct batch_norm {
-    double *scale, *shift;
-};
-
-/* magnitude: the scale is |weight| + epsilon, as in the in-place activated batch norm of TResNet's first release. */
-l3a_status parameters_take_batch_norm(struct parameters *parameters, const char *name, size_t channels, bool magnitude,
-                                      struct batch_norm *norm);
-void batch_norm_free(l3a_context *context, struct batch_norm *norm);
 
 #endif

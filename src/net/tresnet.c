@@ -64,6 +64,7 @@ static l3a_status recognise(struct parameters *parameters, struct backbone_recip
             snprintf(recipe->name, sizeof recipe->name, "%s", known[i].name);
         }
     }
+    recipe_set_mean(recipe, (const float[]){0, 0, 0}, (const float[]){1, 1, 1});
 done:
     return status;
 }
@@ -143,9 +144,10 @@ static value describe(struct network *net, const struct backbone_recipe *recipe)
             x = stage < 2 ? basic_block(net, &sizes, x, sizes.width << stage, halve, halve)
                           : bottleneck(net, &sizes, x, sizes.width << stage, halve, halve, stage < STAGES - 1);
         }
+        network_stage(net, stage, x);
     }
     return global_mean(net, x);
 }
 
 const struct family tresnet_family = {
-    .name = "tresnet", .deviation = {1, 1, 1}, .matches = matches, .recognise = recognise, .describe = describe};
+    .name = "tresnet", .usual_epsilon = 1e-5, .matches = matches, .recognise = recognise, .describe = describe};

@@ -1,49 +1,128 @@
-/* Vision transformers ("An image is worth 16x16 words", Dosovitskiy et al., 2021), with the tensor names of timm.
+/* Vision transformers ("An image is worth 16x16 words", Dosovitskiy et al., 2021) and the networks that came from them, with the
+ * tensor names of timm 1.0: DeiT (Touvron et al., 2021) and DeiT III (2022), MAE (He et al., 2022), DINO (Caron et al., 2021),
+ * DINOv2 (Oquab et al., 2023) with and without registers (Darcet et al., 2023), the image towers of CLIP (Radford et al., 2021) and
+ * SigLIP (Zhai et al., 2023).
  *
  * A picture is cut into squares of `patch` pixels, and a linear map turns each into a token of `width` numbers. A learned class
- * token is put in front, and learned positions are added. Each of `depth` blocks updates the tokens x by
- *     x += W attention(norm(x)),    x += W₂ gelu(W₁ norm(x)),
- * with heads of 64 numbers, the width in all sizes that are known (below). The feature is the class token after a last norm, the
- * mean of the other tokens, or both.
- *
- * If only the class token is needed, the last block computes only keys and values for the other tokens. */
+ * token, and a distillation token or registers, are put in front, and learned positions are added. CLIP normalises the tokens here.
+ * Each of `depth` blocks updates the tokens x by
+ *     x += g₁ W attention(norm(x)),    x += g₂ W₂ gelu(W₁ norm(x)),
+ * where g₁ and g₂ are factors of each channel that only some networks have. After a last norm, the feature is
+ *     cls         the class token,
+ *     mean, max   of the tokens of the picture,
+ *     cls+mean    the one and the other,
+ *     map         SigLIP: y + W₂ gelu(W₁ norm(y)), y = W attention of one learned query to the tokens of the picture,
+ *     projection  CLIP: a linear map of the class token.
+ * In networks that were trained with the mean, the last norm can come after the pool; it is then named fc_norm. */
 #include "net/network.h"
+#include "net/recipe.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { HEAD_WIDTH = 64 };
-static const float epsilon = 1e-6F;
-
-static bool matches(const struct parameters *parameters) {
-    return parameters_find(parameters, "patch_embed.proj.weight") && parameters_find(parameters, "cls_token");
-}
+enum { HEAD_WIDTH = 64, LAST_POOL = L3A_POOL_PROJECTION };
 
 struct sizes {
-    size_t width, depth, patch, tokens, hidden;
+    size_t width, depth, patch, hidden;
+    bool has_class;
+    size_t registers;    /* tokens between the class token and those of the picture */
+    const char *between; /* the tensor that holds them, or NULL */
+    size_t positions;    /* all of them */
+    size_t across;       /* the root of how many belong to the picture */
+    bool scaled;         /* blocks have factors for each channel */
+    bool before;         /* there is a norm before the blocks: an image tower of CLIP */
+    bool after;          /* the last norm comes after the pool */
+    bool maps;           /* it has attention pooling */
+    bool projects;       /* it has a projection */
 };
 
-static l3a_status measure(struct parameters *parameters, struct sizes *sizes) {
+static bool has(const struct parameters *parameters, const char *name) {
+    return parameters_find(parameters, name) != NULL;
+}
+
+static bool matches(const struct parameters *parameters) {
+    return has(parameters, "patch_embed.proj.weight") &&
+           (has(parameters, "cls_token") || (has(parameters, "pos_embed") && has(parameters, "blocks.0.norm1.weight")));
+}
+
+/* ---- What the tensors show ---- */
+
+static l3a_status measure_patches(const struct parameters *parameters, struct sizes *sizes) {
     const struct checkpoint_tensor *patch = parameters_find(parameters, "patch_embed.proj.weight");
-    const struct checkpoint_tensor *position = parameters_find(parameters, "pos_embed");
-    const struct checkpoint_tensor *hidden = parameters_find(parameters, "blocks.0.mlp.fc1.weight");
     l3a_status status = L3A_OK;
     FAIL_IF(patch->rank != 4 || patch->shape[1] != 3 || patch->shape[2] != patch->shape[3] || patch->shape[2] < 1 ||
-                patch->shape[0] % HEAD_WIDTH || !patch->shape[0],
+                !patch->shape[0],
             parameters->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor patch_embed.proj.weight has an unexpected shape; expected [width, 3, patch, patch] with a width that is a "
-            "multiple of 64");
-    FAIL_IF(!position || position->rank != 3 || position->shape[1] < 2, parameters->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor pos_embed is missing or has an unexpected shape; expected [1, tokens, %zu]", (size_t)patch->shape[0]);
-    *sizes = (struct sizes){.width = (size_t)patch->shape[0],
-                            .depth = parameters_count_parts(parameters, "blocks."),
-                            .patch = (size_t)patch->shape[2],
-                            .tokens = (size_t)position->shape[1],
-                            .hidden = hidden && hidden->rank == 2 ? (size_t)hidden->shape[0] : 4 * (size_t)patch->shape[0]};
-    FAIL_IF(!sizes->depth, parameters->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor blocks.0.norm1.weight is missing; expected [%zu]", sizes->width);
+            "the tensor patch_embed.proj.weight has an unexpected shape; expected [width, 3, patch, patch]");
+    sizes->width = (size_t)patch->shape[0];
+    sizes->patch = (size_t)patch->shape[2];
 done:
     return status;
 }
+
+/* The positions are those of the picture alone, with the class token's, or with those of all tokens in front. */
+static l3a_status measure_tokens(const struct parameters *parameters, struct sizes *sizes) {
+    const struct checkpoint_tensor *position = parameters_find(parameters, "pos_embed");
+    l3a_status status = L3A_OK;
+    sizes->has_class = has(parameters, "cls_token");
+    sizes->between = has(parameters, "reg_token") ? "reg_token" : has(parameters, "dist_token") ? "dist_token" : NULL;
+    if (sizes->between) {
+        const struct checkpoint_tensor *between = parameters_find(parameters, sizes->between);
+        FAIL_IF(between->rank != 3 || between->shape[1] < 1 || between->shape[1] > ATTENTION_TOKENS, parameters->context,
+                L3A_ERROR_MISMATCH, NULL, "the tensor %s has an unexpected shape; expected [1, tokens, %zu]", sizes->between,
+                sizes->width);
+        sizes->registers = (size_t)between->shape[1];
+    }
+    FAIL_IF(!position || position->rank != 3 || position->shape[1] < 1 || position->shape[1] > ATTENTION_TOKENS,
+            parameters->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor pos_embed is missing or has an unexpected shape; expected [1, tokens, %zu]", sizes->width);
+    sizes->positions = (size_t)position->shape[1];
+    const size_t prefixes[] = {sizes->has_class, sizes->has_class + sizes->registers, 0};
+    for (size_t i = 0; i < 3 && !sizes->across; i++) {
+        const size_t own = sizes->positions > prefixes[i] ? sizes->positions - prefixes[i] : 0, root = root_of(own);
+        sizes->across = root * root == own ? root : 0;
+    }
+    FAIL_IF(!sizes->across, parameters->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor pos_embed has %zu positions; expected %zu more than a square number", sizes->positions,
+            prefixes[sizes->between != NULL]);
+done:
+    return status;
+}
+
+static l3a_status measure_blocks(const struct parameters *parameters, struct sizes *sizes) {
+    const struct checkpoint_tensor *first = parameters_find(parameters, "blocks.0.mlp.fc1.weight");
+    const struct checkpoint_tensor *second = parameters_find(parameters, "blocks.0.mlp.fc2.weight");
+    l3a_status status = L3A_OK;
+    sizes->depth = parameters_count_parts(parameters, "blocks.");
+    FAIL_IF(!sizes->depth, parameters->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor blocks.0.norm1.weight is missing; expected [%zu]", sizes->width);
+    sizes->hidden = first && first->rank == 2 ? (size_t)first->shape[0] : 4 * sizes->width;
+    FAIL_IF(second && second->rank == 2 && second->shape[1] * 2 == sizes->hidden, parameters->context, L3A_ERROR_MISMATCH,
+            "use a smaller network of this kind, or compute the features with PyTorch",
+            "this vision transformer has gated blocks (SwiGLU), which are not supported");
+done:
+    return status;
+}
+
+static l3a_status measure(const struct parameters *parameters, struct sizes *sizes) {
+    l3a_status status = L3A_OK;
+    *sizes = (struct sizes){.scaled = has(parameters, "blocks.0.ls1.gamma"),
+                            .before = has(parameters, "norm_pre.weight"),
+                            .after = has(parameters, "fc_norm.weight"),
+                            .maps = has(parameters, "attn_pool.latent")};
+    TRY(measure_patches(parameters, sizes));
+    TRY(measure_tokens(parameters, sizes));
+    TRY(measure_blocks(parameters, sizes));
+    FAIL_IF(sizes->maps && (sizes->has_class || sizes->between), parameters->context, L3A_ERROR_MISMATCH,
+            "compute the features with PyTorch",
+            "this vision transformer has attention pooling and a class token, which are not supported together");
+    const struct checkpoint_tensor *head = parameters_find(parameters, "head.weight");
+    sizes->projects = sizes->before && sizes->has_class && head && head->rank == 2 && head->shape[0];
+done:
+    return status;
+}
+
+/* ---- The recipe ---- */
 
 /* The sizes whose heads are known to have 64 numbers: four that have a name in timm, and two that are small enough for tests. The
  * tensors do not show how wide a head is; it has 80, 88 or 104 numbers in timm's huge, giant and gigantic networks. */
@@ -54,81 +133,254 @@ static const struct {
 
 /* A model that was learned with a network keeps it, and the heads that earlier versions took for granted: its features must stay
  * what they were. */
-static l3a_status check_heads(const struct parameters *parameters, const struct sizes *sizes) {
-    bool found = parameters->source.recorded;
+static l3a_status choose_heads(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+    const size_t usual = sizes->width / HEAD_WIDTH;
+    bool found = parameters->source.recorded && usual && sizes->width % usual == 0;
+    l3a_status status = L3A_OK;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         found = found || (known[i].width == sizes->width && known[i].depth == sizes->depth);
     }
-    return found ? L3A_OK
-                 : fail(parameters->context, L3A_ERROR_MISMATCH,
-                        "use a tiny, small, base or large vision transformer, a ResNet or a TResNet, or compute the features "
-                        "with PyTorch",
-                        "this vision transformer has width %zu and depth %zu, and its tensors do not show how many attention heads "
-                        "it has: with a wrong number, its features would be wrong",
-                        sizes->width, sizes->depth);
+    FAIL_IF(recipe->heads && sizes->width % recipe->heads, parameters->context, L3A_ERROR_OPTION,
+            "give the number of heads with which the network was trained", "%zu heads do not divide the width of %zu",
+            recipe->heads, sizes->width);
+    FAIL_IF(!recipe->heads && !found, parameters->context, L3A_ERROR_MISMATCH,
+            "give their number (--heads N), or put the network's config.json beside its file",
+            "this vision transformer has width %zu and depth %zu, and its tensors do not show how many attention heads it has: "
+            "with a wrong number, its features would be wrong",
+            sizes->width, sizes->depth);
+    recipe->usual_heads = usual;
+    recipe->heads = recipe->heads ? recipe->heads : usual;
+done:
+    return status;
 }
 
-static l3a_status recognise(struct parameters *parameters, struct backbone_recipe *recipe) {
-    struct sizes sizes;
-    size_t across = 1;
+/* A model has recorded the activation and the epsilon, unless they are GELU and 1e-6. */
+static l3a_status choose_activation(const struct parameters *parameters, const struct sizes *sizes,
+                                    struct backbone_recipe *recipe) {
+    const bool recorded = parameters->source.recorded;
     l3a_status status = L3A_OK;
-    TRY(measure(parameters, &sizes));
-    TRY(check_heads(parameters, &sizes));
-    while (across * across < sizes.tokens - 1) {
-        across++;
+    FAIL_IF(!recipe->activation && sizes->before && !recorded, parameters->context, L3A_ERROR_MISMATCH,
+            "give it (--activation quick_gelu for OpenAI's networks, --activation gelu for most others), or put the network's "
+            "config.json beside its file",
+            "this network is an image tower of CLIP, and its tensors do not show which activation it was trained with");
+    recipe->activation = recipe->activation ? recipe->activation : sizes->maps && !recorded ? TANH_GELU : GELU;
+    recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : sizes->before && !recorded ? 1e-5 : 1e-6;
+done:
+    return status;
+}
+
+static unsigned pools_of(const struct sizes *sizes) {
+    unsigned pools = 1U << L3A_POOL_MEAN | 1U << L3A_POOL_MAX;
+    pools |= sizes->has_class ? 1U << L3A_POOL_CLS : 0;
+    pools |= sizes->has_class && !sizes->after ? 1U << L3A_POOL_CLS_MEAN : 0;
+    pools |= sizes->maps ? 1U << L3A_POOL_MAP : 0;
+    pools |= sizes->projects ? 1U << L3A_POOL_PROJECTION : 0;
+    return pools;
+}
+
+static l3a_status choose_pool(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+    const unsigned pools = pools_of(sizes);
+    char list[64] = "";
+    l3a_status status = L3A_OK;
+    if (recipe->pool == L3A_POOL_DEFAULT) {
+        recipe->pool = sizes->maps ? L3A_POOL_MAP : sizes->has_class && !sizes->after ? L3A_POOL_CLS : L3A_POOL_MEAN;
     }
-    FAIL_IF(across * across != sizes.tokens - 1, parameters->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor pos_embed has %zu positions; expected one more than a square number", sizes.tokens);
-    FAIL_IF(recipe->side && recipe->side != across * sizes.patch, parameters->context, L3A_ERROR_MISMATCH, "use the default size",
-            "this network cannot take pictures of %zu x %zu, because its positions are for %zu x %zu", recipe->side, recipe->side,
-            across * sizes.patch, across * sizes.patch);
-    recipe->side = across * sizes.patch;
-    snprintf(recipe->name, sizeof recipe->name, "vit, width %zu, depth %zu, heads %zu, patch %zu", sizes.width, sizes.depth,
-             sizes.width / HEAD_WIDTH, sizes.patch);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (known[i].name && known[i].width == sizes.width && known[i].depth == sizes.depth) {
-            snprintf(recipe->name, sizeof recipe->name, "vit_%s_patch%zu_%zu", known[i].name, sizes.patch, recipe->side);
+    for (unsigned pool = L3A_POOL_CLS; pool <= LAST_POOL; pool++) {
+        if (pools >> pool & 1) {
+            const size_t length = strlen(list);
+            snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", pool_text((l3a_pool)pool));
         }
+    }
+    FAIL_IF((unsigned)recipe->pool > LAST_POOL || !(pools >> recipe->pool & 1), parameters->context, L3A_ERROR_OPTION,
+            "choose one of those that it has", "this network does not have the pool \"%s\"; it has %s", pool_text(recipe->pool),
+            list);
+done:
+    return status;
+}
+
+/* DINOv2: its blocks have factors, and its patches 14 pixels. */
+static bool is_dinov2(const struct sizes *sizes) {
+    return sizes->scaled && sizes->has_class && sizes->patch == 14;
+}
+
+/* Positions for another side are resized. Only the networks without registers were trained with an offset. */
+static l3a_status choose_side(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+    const size_t own = sizes->across * sizes->patch;
+    l3a_status status = L3A_OK;
+    recipe->side = recipe->side ? recipe->side : own;
+    const size_t smaller = recipe->side < sizes->patch ? sizes->patch : recipe->side / sizes->patch * sizes->patch;
+    FAIL_IF(recipe->side % sizes->patch, parameters->context, L3A_ERROR_MISMATCH, "choose a multiple of the patch",
+            "this network cuts pictures into squares of %zu pixels, so it cannot take pictures of %zu x %zu; it can take %zu x %zu",
+            sizes->patch, recipe->side, recipe->side, smaller, smaller);
+    const size_t across = recipe->side / sizes->patch;
+    FAIL_IF(across * across + sizes->has_class + sizes->registers > ATTENTION_TOKENS, parameters->context, L3A_ERROR_MISMATCH,
+            "choose smaller pictures", "pictures of %zu x %zu have %zu tokens in this network, more than the limit of %d",
+            recipe->side, recipe->side, across * across + sizes->has_class + sizes->registers, ATTENTION_TOKENS);
+    if (recipe->side != own && is_dinov2(sizes) && !sizes->registers && !parameters->source.recorded) {
+        recipe->offset = true;
     }
 done:
     return status;
 }
 
-static value block(struct network *net, value x, size_t width, size_t hidden, bool first_only) {
-    const value queries = linear(net, layer_norm(net, x, "norm1", epsilon), &(struct linear){.name = "attn.qkv", .out = 3 * width});
-    const value mixed = attention(net, queries, width / HEAD_WIDTH, first_only);
-    if (first_only) {
-        x = first_token(net, x);
+/* Others were trained with 0.5 or with ImageNet's mean, and OpenCLIP's large network with patches of 14 with two means: unknown. */
+static void choose_mean(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+    const bool two_means = recipe->activation == GELU && sizes->width == 1024 && sizes->patch == 14;
+    if (sizes->before && !two_means) {
+        recipe_set_mean(recipe, (const float[]){0.48145466F, 0.4578275F, 0.40821073F},
+                        (const float[]){0.26862954F, 0.26130258F, 0.27577711F});
+    } else if (sizes->has_class && (sizes->scaled || (sizes->between && strcmp(sizes->between, "dist_token") == 0))) {
+        /* DINOv2, DeiT III, and DeiT with distillation */
+        recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+    } else if (sizes->maps || parameters->source.recorded) { /* as before 0.14, for a model that did not record it */
+        recipe_set_mean(recipe, (const float[]){0.5F, 0.5F, 0.5F}, (const float[]){0.5F, 0.5F, 0.5F});
     }
-    x = linear(net, mixed, &(struct linear){.name = "attn.proj", .out = width, .add = x});
-    const value inner =
-        linear(net, layer_norm(net, x, "norm2", epsilon), &(struct linear){.name = "mlp.fc1", .out = hidden, .activation = GELU});
-    return linear(net, inner, &(struct linear){.name = "mlp.fc2", .out = width, .add = x});
+}
+
+/* Much as timm names it. */
+static void choose_name(const struct sizes *sizes, struct backbone_recipe *recipe) {
+    const bool distilled = sizes->between && strcmp(sizes->between, "dist_token") == 0;
+    const bool dino = is_dinov2(sizes);
+    const bool deit3 = sizes->scaled && sizes->has_class && !dino && !sizes->registers;
+    char registers[24] = "";
+    snprintf(recipe->name, sizeof recipe->name, "vit, width %zu, depth %zu, heads %zu, patch %zu", sizes->width, sizes->depth,
+             recipe->heads, sizes->patch);
+    if (sizes->registers && !distilled) {
+        snprintf(registers, sizeof registers, "_reg%zu", sizes->registers);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].name && known[i].width == sizes->width && known[i].depth == sizes->depth &&
+            recipe->heads * HEAD_WIDTH == sizes->width) {
+            snprintf(recipe->name, sizeof recipe->name, "%s_%s_%spatch%zu%s%s_%zu",
+                     distilled ? "deit"
+                     : deit3   ? "deit3"
+                               : "vit",
+                     known[i].name, distilled ? "distilled_" : "", sizes->patch, registers,
+                     sizes->before ? recipe->activation == QUICK_GELU ? "_clip_quickgelu" : "_clip"
+                     : sizes->maps ? "_siglip"
+                     : dino        ? "_dinov2"
+                                   : "",
+                     recipe->side);
+        }
+    }
+}
+
+static l3a_status recognise(struct parameters *parameters, struct backbone_recipe *recipe) {
+    struct sizes sizes;
+    l3a_status status = L3A_OK;
+    TRY(measure(parameters, &sizes));
+    TRY(choose_heads(parameters, &sizes, recipe));
+    TRY(choose_activation(parameters, &sizes, recipe));
+    TRY(choose_pool(parameters, &sizes, recipe));
+    TRY(choose_side(parameters, &sizes, recipe));
+    FAIL_IF(recipe->layer > sizes.depth, parameters->context, L3A_ERROR_OPTION, NULL,
+            "layer %zu does not exist: this network has %zu blocks", recipe->layer, sizes.depth);
+    choose_mean(parameters, &sizes, recipe);
+    choose_name(&sizes, recipe);
+done:
+    return status;
+}
+
+/* ---- The description ---- */
+
+static value mlp(struct network *net, value x, const char *norm, size_t hidden, const char *scale,
+                 const struct backbone_recipe *recipe) {
+    const value inner = linear(net, layer_norm(net, x, norm, recipe->epsilon),
+                               &(struct linear){.name = "mlp.fc1", .out = hidden, .activation = recipe->activation});
+    const size_t width = net->status == L3A_OK ? net->shapes[x].channels : 0;
+    return linear(net, inner, &(struct linear){.name = "mlp.fc2", .out = width, .scale = scale, .add = x});
+}
+
+static value block(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+    const struct linear into = {.name = "attn.qkv", .out = 3 * sizes->width, .unbiased = !network_has(net, "attn.qkv.bias")};
+    const value queries = linear(net, layer_norm(net, x, "norm1", recipe->epsilon), &into);
+    const value mixed = attention(net, queries, NOTHING, recipe->heads);
+    x = linear(net, mixed,
+               &(struct linear){.name = "attn.proj", .out = sizes->width, .scale = sizes->scaled ? "ls1.gamma" : NULL, .add = x});
+    return mlp(net, x, "norm2", sizes->hidden, sizes->scaled ? "ls2.gamma" : NULL, recipe);
+}
+
+static value attention_pool(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+    network_prefix(net, "attn_pool.");
+    const struct checkpoint_tensor *inner = parameters_find(net->parameters, "attn_pool.mlp.fc1.weight");
+    const size_t hidden = inner && inner->rank == 2 ? (size_t)inner->shape[0] : 4 * sizes->width;
+    const value latent = learned(net, "latent", 1, sizes->width);
+    const value query =
+        linear(net, latent, &(struct linear){.name = "q", .out = sizes->width, .unbiased = !network_has(net, "q.bias")});
+    const value keys =
+        linear(net, x, &(struct linear){.name = "kv", .out = 2 * sizes->width, .unbiased = !network_has(net, "kv.bias")});
+    x = linear(net, attention(net, query, keys, recipe->heads), &(struct linear){.name = "proj", .out = sizes->width});
+    return mlp(net, x, "norm", hidden, NULL, recipe);
+}
+
+static value pool(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+    const size_t prefix = sizes->has_class + sizes->registers;
+    switch (recipe->pool) {
+    case L3A_POOL_MEAN: return token_mean(net, x, prefix);
+    case L3A_POOL_MAX: return token_max(net, x, prefix);
+    case L3A_POOL_CLS_MEAN: {
+        const value mean = token_mean(net, x, prefix);
+        return join(net, first_token(net, x), mean);
+    }
+    case L3A_POOL_MAP: return attention_pool(net, x, sizes, recipe);
+    case L3A_POOL_PROJECTION: {
+        const size_t out = (size_t)parameters_find(net->parameters, "head.weight")->shape[0];
+        return linear(net, first_token(net, x),
+                      &(struct linear){.name = "head", .out = out, .unbiased = !network_has(net, "head.bias")});
+    }
+    default: return first_token(net, x);
+    }
+}
+
+/* What belongs to the network, but not to its features. */
+static void skip_others(struct parameters *parameters, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+    static const char *const others[] = {"mask_token", "head_dist.", "pre_logits."};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        parameters_skip(parameters, others[i]);
+    }
+    if (recipe->pool != L3A_POOL_MAP) {
+        parameters_skip(parameters, "attn_pool.");
+    }
+    for (size_t i = recipe->layer ? recipe->layer : sizes->depth; i < sizes->depth; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blocks.%zu.", i);
+        parameters_skip(parameters, prefix);
+    }
 }
 
 static value describe(struct network *net, const struct backbone_recipe *recipe) {
     struct sizes sizes = {0};
-    const bool class_token_only = recipe->pool == L3A_POOL_CLS || recipe->pool == L3A_POOL_DEFAULT;
     net->status = net->status == L3A_OK ? measure(net->parameters, &sizes) : net->status;
-    value x = patch_embedding(net, PICTURE, "patch_embed.proj", sizes.patch, sizes.width);
-    x = add_tokens(net, x, "cls_token", "pos_embed");
-    for (size_t i = 0; i < sizes.depth; i++) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    skip_others(net->parameters, &sizes, recipe);
+    value x =
+        patch_embedding(net, PICTURE, "patch_embed.proj", sizes.patch, sizes.width, !network_has(net, "patch_embed.proj.bias"));
+    x = add_tokens(net, x,
+                   &(struct tokens){.class_token = sizes.has_class ? "cls_token" : NULL,
+                                    .registers = sizes.between,
+                                    .register_count = sizes.registers,
+                                    .positions = "pos_embed",
+                                    .position_count = sizes.positions,
+                                    .across = sizes.across,
+                                    .method = recipe->offset ? POSITIONS_OFFSET : POSITIONS_ANTIALIASED});
+    x = sizes.before ? layer_norm(net, x, "norm_pre", recipe->epsilon) : x;
+    for (size_t i = 0; i < (recipe->layer ? recipe->layer : sizes.depth); i++) {
         network_prefix(net, "blocks.%zu.", i);
-        x = block(net, x, sizes.width, sizes.hidden, class_token_only && i + 1 == sizes.depth);
+        x = block(net, x, &sizes, recipe);
     }
     network_prefix(net, "%s", "");
-    x = layer_norm(net, x, "norm", epsilon);
-    if (class_token_only) {
-        return x;
-    }
-    const value mean = token_mean(net, x);
-    return recipe->pool == L3A_POOL_MEAN ? mean : join(net, first_token(net, x), mean);
+    x = sizes.after ? x : layer_norm(net, x, "norm", recipe->epsilon);
+    network_output(net, "tokens", x);
+    x = pool(net, x, &sizes, recipe);
+    return sizes.after ? layer_norm(net, x, "fc_norm", recipe->epsilon) : x;
 }
 
 const struct family vit_family = {.name = "vit",
-                                  .mean = {0.5F, 0.5F, 0.5F},
-                                  .deviation = {0.5F, 0.5F, 0.5F},
-                                  .pools = true,
+                                  .usual_epsilon = 1e-6,
+                                  .pools = 1U << L3A_POOL_CLS | 1U << L3A_POOL_MEAN | 1U << L3A_POOL_CLS_MEAN | 1U << L3A_POOL_MAX |
+                                           1U << L3A_POOL_MAP | 1U << L3A_POOL_PROJECTION,
                                   .matches = matches,
                                   .recognise = recognise,
                                   .describe = describe};

@@ -20,7 +20,9 @@ import tempfile
 import numpy as np
 
 sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 import feature_file
+from golden_fill import fill_all, input_picture, uniform
 from library import BUILD, Library, Refused, sized, texts
 
 SHARED = os.environ.get("L3A_SHARED", "")
@@ -72,43 +74,13 @@ class Backbones(Library):
         return pictures
 
 
-def uniform(name, count):
-    """The stream of SPEC section 2, started at the FNV-1a of the name."""
-    seed = 0xCBF29CE484222325
-    for byte in name.encode():
-        seed = (seed ^ byte) * 0x100000001B3 % 2**64
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(40)).astype(np.float64) / 2**24
-
-
-def fill(name, shape):
-    u = uniform(name, int(np.prod(shape)))
-    if name.endswith("running_var") or (len(shape) == 1 and name.endswith("weight")):
-        values = 0.5 + u
-    elif len(shape) == 1 or name in ("cls_token", "pos_embed"):
-        values = 0.2 * (u - 0.5)
-    else:
-        values = (2 * u - 1) * np.sqrt(3 / np.prod(shape[1:]))
-    return values.reshape(shape).astype(np.float32)
-
-
 def filled(model, tensors):
-    weights = {name: fill(name, shape) for name, shape in tensors.items()}
-    if model == "tresnet_m_abn":
-        weights["body.conv1.1.weight"][::2] *= -1
-    return weights
+    return fill_all(tensors, {"negated": ["body.conv1.1.weight"]} if model == "tresnet_m_abn" else {})
 
 
 def write_safetensors(path, weights):
-    feature_file.save(path, {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}, {})
-
-
-def input_picture():
-    return (np.floor(256 * uniform("input image", 3 * 224 * 224)) / 255).reshape(1, 3, 224, 224)
+    feature_file.save(path, {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()},
+                      {"l3a.mean": "0.5", "l3a.std": "0.5"} if "cls_token" in weights else {})
 
 
 def test_golden(library, golden, folder):
@@ -122,7 +94,7 @@ def test_golden(library, golden, folder):
         expected = np.array(golden[name]["embedding"])
         info = library.info(backbone)
         # nine pictures: a whole batch and one alone, which take different ways through the library
-        features = library.run(backbone, np.repeat(input_picture(), 9, axis=0))
+        features = library.run(backbone, np.repeat(input_picture(224), 9, axis=0))
         errors = np.linalg.norm(features - expected, axis=1) / np.linalg.norm(expected)
         print(f"golden {name}: {info.name.decode()}, {info.engine.decode()}, {info.flops / 2e9:.2f} GMAC, "
               f"{info.parameters / 1e6:.1f} M, relative error {errors[0]:.2e} in a batch, {errors[-1]:.2e} alone")
@@ -397,14 +369,14 @@ def test_layers(golden, folder):
         weights = filled(name, golden[name]["tensors"])
         paths = [os.path.join(folder, part) for part in ("weights.safetensors", "input.bin", "layers.bin")]
         write_safetensors(paths[0], weights)
-        input_picture().astype("<f4").tofile(paths[1])
+        input_picture(224).astype("<f4").tofile(paths[1])
         subprocess.run([os.path.join(BUILD, "tests", "test_net_layers"), *paths], check=True)
         model = models[name]().eval()
         model.load_state_dict({k: torch.from_numpy(v) for k, v in weights.items()}, strict=False)
         model = model.double()
         traced.trace = []
         with torch.no_grad():
-            model(torch.from_numpy(input_picture()))
+            model(torch.from_numpy(input_picture(224)))
         expected, worst, at = [x[0].numpy() for x in traced.trace], 0, 0
         traced.trace = None
         for kind, found in read_layers(paths[2]):

@@ -1,7 +1,7 @@
 #include "naive_network.h"
 #include "base/memory.h"
+#include "naive_layers.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,199 +27,18 @@ struct parameter_source tensors_source(struct memory_tensors *tensors, tensor_re
     return (struct parameter_source){.owner = tensors, .count = tensors->count, .at = tensor_at, .read = read};
 }
 
-/* ---- Layers: values are planes in double, [channel][row][column] of one picture ---- */
-
-struct naive_layer {
-    struct net_layer what; /* without parameters */
-    double *parameters[PARAMETER_KINDS];
-};
-
-static double at(const double *in, struct shape shape, size_t c, size_t y, size_t x) {
-    return y < shape.height && x < shape.width ? in[(c * shape.height + y) * shape.width + x] : 0;
-}
-
-static double activated(const struct net_layer *layer, double x) {
-    return layer->activation == RELU         ? (x > 0 ? x : 0)
-           : layer->activation == LEAKY_RELU ? (x > 0 ? x : (double)layer->slope * x)
-           : layer->activation == GELU       ? 0.5 * x * (1 + erf(x / sqrt(2)))
-                                             : x;
-}
-
-static double convolution(const struct naive_layer *naive, const double *in, size_t c, size_t y, size_t x) {
-    const struct net_layer *layer = &naive->what;
-    const size_t inputs = layer->from.channels / layer->groups, outputs = layer->to.channels / layer->groups;
-    double sum = naive->parameters[BIAS] ? naive->parameters[BIAS][c] : 0;
-    for (size_t i = 0; i < inputs; i++) {
-        for (size_t dy = 0; dy < layer->kernel; dy++) {
-            for (size_t dx = 0; dx < layer->kernel; dx++) {
-                sum += naive->parameters[FACTORS][((c * inputs + i) * layer->kernel + dy) * layer->kernel + dx] *
-                       at(in, layer->from, c / outputs * inputs + i, y * layer->stride + dy - layer->padding,
-                          x * layer->stride + dx - layer->padding);
-            }
-        }
-    }
-    return sum;
-}
-
-static double linear_map(const struct naive_layer *naive, const double *in, size_t c, size_t row) {
-    const struct shape from = naive->what.from;
-    double sum = naive->parameters[BIAS][c];
-    for (size_t i = 0; i < from.channels; i++) {
-        sum += naive->parameters[FACTORS][c * from.channels + i] * at(in, from, i, row, 0);
-    }
-    return sum;
-}
-
-static double pool(const struct net_layer *layer, const double *in, size_t c, size_t y, size_t x) {
-    double sum = 0, most = -INFINITY, count = 0;
-    for (size_t dy = 0; dy < layer->kernel; dy++) {
-        for (size_t dx = 0; dx < layer->kernel; dx++) {
-            const size_t row = y * 2 + dy - layer->padding, column = x * 2 + dx - layer->padding;
-            if (row < layer->from.height && column < layer->from.width) {
-                sum += at(in, layer->from, c, row, column);
-                most = fmax(most, at(in, layer->from, c, row, column));
-                count++;
-            }
-        }
-    }
-    return layer->kind == LAYER_MAX_POOL ? most : sum / count;
-}
-
-static double blur(const struct net_layer *layer, const double *in, size_t c, size_t y, size_t x) {
-    const double taps[] = {0.25, 0.5, 0.25};
-    double sum = 0;
-    for (long dy = -1; dy <= 1; dy++) {
-        for (long dx = -1; dx <= 1; dx++) {
-            long row = labs((long)y * 2 + dy), column = labs((long)x * 2 + dx);
-            row = row < (long)layer->from.height ? row : 2 * (long)layer->from.height - 2 - row;
-            column = column < (long)layer->from.width ? column : 2 * (long)layer->from.width - 2 - column;
-            sum += taps[dy + 1] * taps[dx + 1] * at(in, layer->from, c, (size_t)row, (size_t)column);
-        }
-    }
-    return sum;
-}
-
-static double mean_of(const struct net_layer *layer, const double *in, size_t c, size_t first) {
-    const size_t pixels = layer->from.height * layer->from.width;
-    double sum = 0;
-    for (size_t i = first; i < pixels; i++) {
-        sum += in[c * pixels + i];
-    }
-    return sum / (double)(pixels - first);
-}
-
-/* The factor of channel c. */
-static double excitement(const struct naive_layer *naive, const double *in, size_t c) {
-    const struct net_layer *layer = &naive->what;
-    double sum = naive->parameters[SECOND_BIAS][c];
-    for (size_t h = 0; h < layer->hidden; h++) {
-        double inner = naive->parameters[BIAS][h];
-        for (size_t i = 0; i < layer->from.channels; i++) {
-            inner += naive->parameters[FACTORS][h * layer->from.channels + i] * mean_of(layer, in, i, 0);
-        }
-        sum += naive->parameters[SECOND_FACTORS][c * layer->hidden + h] * (inner > 0 ? inner : 0);
-    }
-    return 1 / (1 + exp(-sum));
-}
-
-static double norm(const struct naive_layer *naive, const double *in, size_t c, size_t row) {
-    const struct shape from = naive->what.from;
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < from.channels; i++) {
-        mean += at(in, from, i, row, 0) / (double)from.channels;
-    }
-    for (size_t i = 0; i < from.channels; i++) {
-        variance += pow(at(in, from, i, row, 0) - mean, 2) / (double)from.channels;
-    }
-    return (at(in, from, c, row, 0) - mean) / sqrt(variance + 1e-6) * naive->parameters[FACTORS][c] + naive->parameters[BIAS][c];
-}
-
-static double attend(const struct net_layer *layer, const double *in, size_t c, size_t row) {
-    const size_t width = layer->to.channels, per_head = width / layer->heads, start = c / per_head * per_head;
-    double total = 0, sum = 0;
-    for (size_t key = 0; key < layer->from.height; key++) {
-        double score = 0;
-        for (size_t i = start; i < start + per_head; i++) {
-            score += at(in, layer->from, i, row, 0) * at(in, layer->from, width + i, key, 0);
-        }
-        const double share = exp(score / sqrt((double)per_head));
-        total += share;
-        sum += share * at(in, layer->from, 2 * width + c, key, 0);
-    }
-    return sum / total;
-}
-
-/* Row `token` of patches: the pixels of one square, channel by channel. */
-static double patch(const struct net_layer *layer, const double *in, size_t c, size_t token) {
-    const size_t side = layer->kernel, across = layer->from.width / side;
-    return at(in, layer->from, c / (side * side), token / across * side + c / side % side, token % across * side + c % side);
-}
-
-static double tokens(const struct naive_layer *naive, const double *in, size_t c, size_t row) {
-    const double position = naive->parameters[BIAS][row * naive->what.to.channels + c];
-    return position + (row ? at(in, naive->what.from, c, row - 1, 0) : naive->parameters[FACTORS][c]);
-}
-
-static double one_number(const struct naive_layer *naive, const double *in, const double *added, size_t c, size_t y, size_t x) {
-    const struct net_layer *layer = &naive->what;
-    switch (layer->kind) {
-    case LAYER_CONVOLUTION: return activated(layer, convolution(naive, in, c, y, x) + (added ? at(added, layer->to, c, y, x) : 0));
-    case LAYER_LINEAR: return activated(layer, linear_map(naive, in, c, y) + (added ? at(added, layer->to, c, y, x) : 0));
-    case LAYER_MAX_POOL:
-    case LAYER_AVERAGE_POOL: return pool(layer, in, c, y, x);
-    case LAYER_BLUR: return blur(layer, in, c, y, x);
-    case LAYER_GLOBAL_MEAN: return mean_of(layer, in, c, 0);
-    case LAYER_SPACE_TO_DEPTH: return at(in, layer->from, c % 3, y * 4 + c / 12, x * 4 + c / 3 % 4);
-    case LAYER_PATCHES: return patch(layer, in, c, y);
-    case LAYER_TOKENS: return tokens(naive, in, c, y);
-    case LAYER_NORM: return norm(naive, in, c, y);
-    case LAYER_ATTENTION: return attend(layer, in, c, y);
-    case LAYER_FIRST_TOKEN: return at(in, layer->from, c, 0, 0);
-    case LAYER_TOKEN_MEAN: return mean_of(layer, in, c, 1);
-    default: return c < layer->from.channels ? in[c] : added[c - layer->from.channels]; /* LAYER_JOIN */
-    }
-}
-
-static void run_layer(const struct naive_layer *naive, const double *in, const double *added, double *out) {
-    const struct net_layer *layer = &naive->what;
-    const size_t width = layer->to.width, pixels = layer->to.height * width;
-    for (size_t c = 0; c < layer->to.channels; c++) {
-        const double scale = layer->kind == LAYER_SQUEEZE_EXCITE ? excitement(naive, in, c) : 0;
-        for (size_t i = c * pixels; i < (c + 1) * pixels; i++) {
-            if (layer->kind == LAYER_SQUEEZE_EXCITE) {
-                out[i] = added ? fmax(in[i] * scale + added[i], 0) : in[i] * scale;
-            } else {
-                out[i] = one_number(naive, in, added, c, i % pixels / width, i % width);
-            }
-        }
-    }
-}
-
 /* ---- The back end ---- */
 
 struct naive_network {
     l3a_context *context;
     struct naive_layer *layers;
-    size_t layer_count, value_count, picture_size, output_size;
-    value output;
+    struct shape *shapes;
+    struct network_output outputs[NETWORK_OUTPUTS];
+    size_t layer_count, value_count, output_count;
+    bool training;
+    size_t pictures;              /* of the last run */
+    double **values, **gradients; /* of each value: planes of all pictures */
 };
-
-static void close(void *state) {
-    struct naive_network *net = state;
-    for (size_t i = 0; net && net->layers && i < net->layer_count; i++) {
-        for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
-            release(net->context, net->layers[i].parameters[kind]);
-        }
-    }
-    if (net) {
-        release(net->context, net->layers);
-        release(net->context, net);
-    }
-}
-
-static size_t shape_size(struct shape shape) {
-    return shape.channels * shape.height * shape.width;
-}
 
 static l3a_status widen(l3a_context *context, const float *values, size_t count, double **copy) {
     l3a_status status = L3A_OK;
@@ -231,70 +50,183 @@ done:
     return status;
 }
 
-static l3a_status open(const struct network *network, void **state) {
+static void forget_values(struct naive_network *net, double **values) {
+    for (size_t i = 0; values && i < net->value_count; i++) {
+        release(net->context, values[i]);
+        values[i] = NULL;
+    }
+}
+
+static void close_layer(l3a_context *context, struct naive_layer *layer) {
+    for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
+        release(context, layer->parameters[kind]);
+        release(context, layer->gradients[kind]);
+    }
+    release(context, layer->batch_mean);
+    release(context, layer->batch_variance);
+}
+
+static void close(void *state) {
+    struct naive_network *net = state;
+    if (net) {
+        for (size_t i = 0; net->layers && i < net->layer_count; i++) {
+            close_layer(net->context, &net->layers[i]);
+        }
+        forget_values(net, net->values);
+        forget_values(net, net->gradients);
+        release(net->context, net->values);
+        release(net->context, net->gradients);
+        release(net->context, net->layers);
+        release(net->context, net->shapes);
+        release(net->context, net);
+    }
+}
+
+static l3a_status open_layer(struct naive_network *net, const struct net_layer *what, struct naive_layer *layer) {
+    l3a_status status = L3A_OK;
+    layer->what = *what;
+    layer->beside = net->shapes[what->second];
+    layer->training = net->training;
+    memset(layer->what.parameters, 0, sizeof layer->what.parameters);
+    for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
+        const struct parameter *given = &what->parameters[kind];
+        layer->counts[kind] = given->values ? given->count : 0;
+        if (given->values) {
+            TRY(widen(net->context, given->values, given->count, &layer->parameters[kind]));
+            TRY(allocate_zeroed(net->context, given->count, sizeof(double), &layer->gradients[kind]));
+        }
+    }
+    if (what->kind == LAYER_BATCH_NORM) {
+        TRY(allocate_zeroed(net->context, what->to.channels, sizeof(double), &layer->batch_mean));
+        TRY(allocate_zeroed(net->context, what->to.channels, sizeof(double), &layer->batch_variance));
+    }
+done:
+    return status;
+}
+
+static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
     l3a_context *context = network->context;
     struct naive_network *net = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *net, &net));
-    *net = (struct naive_network){.context = context,
-                                  .layer_count = network->layer_count,
-                                  .value_count = network->value_count,
-                                  .picture_size = shape_size(network->shapes[PICTURE]),
-                                  .output_size = shape_size(network->shapes[network->output]),
-                                  .output = network->output};
-    TRY(allocate_zeroed(context, net->layer_count, sizeof *net->layers, &net->layers));
-    for (size_t i = 0; i < net->layer_count; i++) {
-        struct net_layer *what = &net->layers[i].what;
-        *what = network->layers[i];
-        for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
-            if (what->parameters[kind]) {
-                TRY(widen(context, what->parameters[kind], what->sizes[kind], &net->layers[i].parameters[kind]));
-                what->parameters[kind] = NULL;
-            }
-        }
+    net->context = context;
+    net->training = use->training;
+    net->value_count = network->value_count;
+    net->output_count = network->output_count;
+    memcpy(net->outputs, network->outputs, sizeof net->outputs);
+    TRY(allocate(context, net->value_count, sizeof *net->shapes, &net->shapes));
+    memcpy(net->shapes, network->shapes, net->value_count * sizeof *net->shapes);
+    TRY(allocate_zeroed(context, net->value_count, sizeof *net->values, &net->values));
+    TRY(allocate_zeroed(context, net->value_count, sizeof *net->gradients, &net->gradients));
+    TRY(allocate_zeroed(context, network->layer_count, sizeof *net->layers, &net->layers));
+    for (; net->layer_count < network->layer_count; net->layer_count++) {
+        TRY(open_layer(net, &network->layers[net->layer_count], &net->layers[net->layer_count]));
     }
     *state = net;
     net = NULL;
 done:
+    if (net && net->layers) {
+        net->layer_count = network->layer_count;
+    }
     close(net);
     return status;
 }
 
-/* values [value_count]: planes of each value, made as the layers are run. */
-static l3a_status run_picture(const struct naive_network *net, const float *picture, double **values, float *output) {
+static l3a_status compute(struct naive_network *net, const float *pictures, size_t count, bool training, float *const *outputs) {
     l3a_status status = L3A_OK;
-    TRY(widen(net->context, picture, net->picture_size, &values[PICTURE]));
+    forget_values(net, net->values);
+    net->pictures = count;
+    TRY(widen(net->context, pictures, count * shape_size(net->shapes[PICTURE]), &net->values[PICTURE]));
     for (size_t i = 0; i < net->layer_count; i++) {
         const struct net_layer *what = &net->layers[i].what;
-        TRY(allocate(net->context, shape_size(what->to), sizeof(double), &values[what->output]));
-        run_layer(&net->layers[i], values[what->input], values[what->add], values[what->output]);
+        TRY(allocate(net->context, count * shape_size(what->to), sizeof(double), &net->values[what->output]));
+        net->layers[i].training = training;
+        naive_forward(&net->layers[i], count, net->values[what->input], net->values[what->second], net->values[what->output]);
     }
-    for (size_t i = 0; i < net->output_size; i++) {
-        output[i] = (float)values[net->output][i];
+    for (size_t i = 0; i < net->output_count; i++) {
+        const value made = net->outputs[i].value;
+        for (size_t j = 0; j < count * shape_size(net->shapes[made]); j++) {
+            outputs[i][j] = (float)net->values[made][j];
+        }
     }
 done:
-    for (size_t i = 0; i < net->value_count; i++) {
-        release(net->context, values[i]);
-        values[i] = NULL;
-    }
     return status;
 }
 
-static l3a_status run(void *state, const float *pictures, size_t count, float *output) {
-    const struct naive_network *net = state;
-    double **values = NULL;
+static l3a_status run(void *state, const float *pictures, size_t count, float *const *outputs) {
+    return compute(state, pictures, count, false, outputs);
+}
+
+static l3a_status forward(void *state, const float *pictures, size_t count, float *const *outputs) {
+    return compute(state, pictures, count, true, outputs);
+}
+
+/* Zero, or what the caller says of the outputs. */
+static l3a_status start_gradients(struct naive_network *net, const float *const *gradients) {
     l3a_status status = L3A_OK;
-    TRY(allocate_zeroed(net->context, net->value_count, sizeof *values, &values));
-    for (size_t i = 0; i < count; i++) {
-        TRY(run_picture(net, pictures + i * net->picture_size, values, output + i * net->output_size));
+    forget_values(net, net->gradients);
+    for (value i = PICTURE; i < net->value_count; i++) {
+        TRY(allocate_zeroed(net->context, net->pictures * shape_size(net->shapes[i]), sizeof(double), &net->gradients[i]));
+    }
+    for (size_t i = 0; i < net->output_count; i++) {
+        const value made = net->outputs[i].value;
+        for (size_t j = 0; gradients[i] && j < net->pictures * shape_size(net->shapes[made]); j++) {
+            net->gradients[made][j] += (double)gradients[i][j];
+        }
+    }
+    for (size_t i = 0; i < net->layer_count; i++) {
+        for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
+            memset(net->layers[i].gradients[kind], 0, net->layers[i].counts[kind] * sizeof(double));
+        }
     }
 done:
-    release(net->context, values);
     return status;
+}
+
+static l3a_status backward(void *state, const float *const *gradients) {
+    struct naive_network *net = state;
+    l3a_status status = L3A_OK;
+    TRY(start_gradients(net, gradients));
+    for (size_t i = net->layer_count; i-- > 0;) {
+        const struct net_layer *what = &net->layers[i].what;
+        naive_backward(&net->layers[i], net->pictures, net->values[what->input], net->values[what->second],
+                       net->gradients[what->output], net->gradients[what->input], net->gradients[what->second]);
+    }
+done:
+    return status;
+}
+
+static l3a_status read(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values) {
+    const struct naive_layer *owner = &((struct naive_network *)state)->layers[layer];
+    for (size_t i = 0; i < owner->counts[kind]; i++) {
+        values[i] = (float)(part == PARAMETER_VALUE ? owner->parameters : owner->gradients)[kind][i];
+    }
+    return L3A_OK;
+}
+
+static l3a_status write(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values) {
+    struct naive_layer *owner = &((struct naive_network *)state)->layers[layer];
+    for (size_t i = 0; i < owner->counts[kind]; i++) {
+        (part == PARAMETER_VALUE ? owner->parameters : owner->gradients)[kind][i] = (double)values[i];
+    }
+    return L3A_OK;
 }
 
 static bool available(void) {
     return true;
 }
 
-const struct network_back_end naive_back_end = {.name = "naive", .available = available, .open = open, .run = run, .close = close};
+const double *naive_output(const void *state, size_t output) {
+    const struct naive_network *net = state;
+    return net->values[net->outputs[output].value];
+}
+
+const struct network_back_end naive_back_end = {.name = "naive",
+                                                .available = available,
+                                                .open = open,
+                                                .run = run,
+                                                .close = close,
+                                                .forward = forward,
+                                                .backward = backward,
+                                                .read = read,
+                                                .write = write};

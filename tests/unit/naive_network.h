@@ -1,6 +1,6 @@
-/* A third back end of networks, written to be obviously right: plain loops in double precision, one picture at a time, with memory
- * of its own. The tests compare the library's back ends with it through the interface that all share. Also tensors in memory, to
- * make networks from. */
+/* A third back end of networks, written to be obviously right: plain loops in double precision (naive_layers.h), with memory of its
+ * own. It can train. The tests compare the library's back ends with it through the interface that all share. Also tensors in
+ * memory, to make networks from. */
 #ifndef L3A_NAIVE_NETWORK_H
 #define L3A_NAIVE_NETWORK_H
 
@@ -8,7 +8,10 @@
 
 extern const struct network_back_end naive_back_end;
 
-enum { TENSORS = 400 };
+/* An output of the last run, before it was rounded. */
+const double *naive_output(const void *state, size_t output);
+
+enum { TENSORS = 1200 };
 
 struct memory_tensors {
     struct checkpoint_tensor tensors[TENSORS];

@@ -211,7 +211,8 @@ static void write_backbone(l3a_context *context, const char *path, uint64_t seed
     enum { TENSORS = sizeof tensors / sizeof tensors[0], LARGEST = 1000 * 64 };
     static float values[TENSORS][LARGEST];
     tensor_source sources[TENSORS];
-    const text_list none = {0};
+    char *keys[] = {"l3a.mean", "l3a.std"}, *numbers[] = {"0.5", "0.5"};
+    const text_list about = {.items = keys, .count = 2}, said = {.items = numbers, .count = 2};
     for (size_t i = 0; i < TENSORS; i++) {
         sources[i] = (tensor_source){
             .name = tensors[i].name, .type = TENSOR_F32, .rank = tensors[i].rank, .fill = fill_from_memory, .argument = values[i]};
@@ -220,7 +221,7 @@ static void write_backbone(l3a_context *context, const char *path, uint64_t seed
             values[i][j] = (float)((random_uniform(seed + i, j) - 0.5) * 0.6) + (strstr(tensors[i].name, "norm") ? 1.0F : 0.0F);
         }
     }
-    assert_ok(context, safetensors_write(context, path, &none, &none, sources, head ? TENSORS : TENSORS - 2));
+    assert_ok(context, safetensors_write(context, path, &about, &said, sources, head ? TENSORS : TENSORS - 2));
 }
 
 void write_small_backbone(l3a_context *context, const char *path, uint64_t seed) {

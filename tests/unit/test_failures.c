@@ -18,6 +18,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +157,19 @@ static void probed_release(void *user, void *memory) {
     probe.blocks--;
 }
 
+/* A file that is not there anyway is no fault. */
 static int probed_open(const char *path, int flags, mode_t mode) {
-    return strikes(OPEN) ? -1 : memory_folder.open(path, flags, mode);
+    const bool missing = probe.fault && probe.fault->operation == OPEN && probe.fault->code == ENOENT && !(flags & O_CREAT);
+    const int file = missing ? memory_folder.open(path, flags, mode) : -1;
+    if (!missing) {
+        return strikes(OPEN) ? -1 : memory_folder.open(path, flags, mode);
+    }
+    if (file >= 0 && strikes(OPEN)) {
+        memory_folder.close(file);
+        errno = ENOENT;
+        return -1;
+    }
+    return file;
 }
 
 /* How many bytes an operation on `count` of them does; negative: it fails. */

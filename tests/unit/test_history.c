@@ -434,8 +434,8 @@ static void a_correction_is_one_step(void **state) {
 
 /* ---- Any lesson ---- */
 
-/* A model that has learned some of the lessons 1 to 3, a bit for each, by itself. Of lesson 3, only what it says of its first classes:
- * so many. */
+/* A model that has learned some of the lessons 1 to 3, a bit for each, by itself. Of lesson 3, only what it says of its first
+ * classes: so many. */
 static l3a_model *model_of_chosen(l3a_context *context, unsigned lessons, size_t last_classes) {
     l3a_model *model = new_model_for(context, DIM, lessons);
     for (size_t i = 1; i <= 3; i++) {

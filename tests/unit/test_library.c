@@ -1,5 +1,5 @@
-/* What comes into an index, and when it is looked at again: pictures that are new, changed, moved, copied, damaged and gone; videos,
- * names that are not UTF-8, links; folders that go away; features of another network. */
+/* What comes into an index, and when it is looked at again: pictures that are new, changed, moved, copied, damaged and gone;
+ * videos, names that are not UTF-8, links; folders that go away; features of another network. */
 #include "support.h"
 
 #include "fixture.h"

@@ -1,5 +1,5 @@
-/* Indexes that are damaged, of something else, or of a stranger who means no good: what is missing or damaged is made again, nothing
- * that is not ours is touched, and no row is trusted. */
+/* Indexes that are damaged, of something else, or of a stranger who means no good: what is missing or damaged is made again,
+ * nothing that is not ours is touched, and no row is trusted. */
 #include "support.h"
 
 #include "fixture.h"
@@ -176,7 +176,10 @@ static void a_newer_version_and_impossible_ones(void **state) {
 
 static void tables_that_are_missing_or_others(void **state) {
     static const char *const changes[] = {
-        "DROP TABLE meta", "DROP TABLE feature", "ALTER TABLE picture DROP COLUMN sure", "ALTER TABLE score RENAME COLUMN data TO datum",
+        "DROP TABLE meta",
+        "DROP TABLE feature",
+        "ALTER TABLE picture DROP COLUMN sure",
+        "ALTER TABLE score RENAME COLUMN data TO datum",
         "DROP TABLE said; CREATE VIEW said AS SELECT 1 AS checksum, 'ant' AS class, 1 AS shown",
     };
     (void)state;

@@ -43,10 +43,11 @@ static int ignore_folder(const char *path, uint64_t pictures, uint64_t folders, 
 /* What a command does, from nothing to a list of pictures. */
 static l3a_status do_all(struct work *work, const char *index) {
     const l3a_library_options options = {.size = sizeof options, .index = index};
-    const l3a_find_options orders[] = {{.size = sizeof orders[0], .where = "ant or not (\"big cat\" folder:photos) name:1", .sort = "name"},
-                                       {.size = sizeof orders[0], .word = "dog"},
-                                       {.size = sizeof orders[0], .where = "is:unsure since:1980", .sort = "unsure"},
-                                       {.size = sizeof orders[0], .sort = "novel"}};
+    const l3a_find_options orders[] = {
+        {.size = sizeof orders[0], .where = "ant or not (\"big cat\" folder:photos) name:1", .sort = "name"},
+        {.size = sizeof orders[0], .word = "dog"},
+        {.size = sizeof orders[0], .where = "is:unsure since:1980", .sort = "unsure"},
+        {.size = sizeof orders[0], .sort = "novel"}};
     l3a_library_info info = {.size = sizeof info};
     const l3a_history *history = NULL;
     l3a_status status = L3A_OK;
@@ -334,7 +335,8 @@ static void work_in_child(void) {
 }
 
 static void start_anew(void) {
-    char *feature_file = path_in(small.folder, "model.l3a.library.features-1"), *journal = path_in(small.folder, "model.l3a.library-journal");
+    char *feature_file = path_in(small.folder, "model.l3a.library.features-1"),
+         *journal = path_in(small.folder, "model.l3a.library-journal");
     unlink(small.index);
     unlink(feature_file);
     unlink(journal);
@@ -394,7 +396,7 @@ static void killed_processes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_memory),   cmocka_unit_test(without_memory_for_sqlite), cmocka_unit_test(without_files),
+        cmocka_unit_test(without_memory),    cmocka_unit_test(without_memory_for_sqlite), cmocka_unit_test(without_files),
         cmocka_unit_test(processes_at_once), cmocka_unit_test(killed_processes),
     };
     return cmocka_run_group_tests(tests, make_inputs, remove_inputs);

@@ -1,5 +1,6 @@
-/* What an index finds, against a second implementation that is obviously right: scores and sides of thresholds as the tagger's readers
- * give them, expressions evaluated while they are made up, orders by qsort, and cosines and probabilities in double precision. */
+/* What an index finds, against a second implementation that is obviously right: scores and sides of thresholds as the tagger's
+ * readers give them, expressions evaluated while they are made up, orders by qsort, and cosines and probabilities in double
+ * precision. */
 #include "support.h"
 
 #include "fixture.h"
@@ -502,7 +503,8 @@ static void words_are_probabilities_of_the_classifier(void **state) {
         for (size_t k = 0; k < count; k++) {
             chosen += exp((double)logits[classes[k]]);
         }
-        assert_near(l3a_found_rank(found, i), chosen / all, 0.01 * chosen / all); /* the sum is of the features before they were rounded */
+        assert_near(l3a_found_rank(found, i), chosen / all,
+                    0.01 * chosen / all); /* the sum is of the features before they were rounded */
         assert_true(!i || l3a_found_rank(found, i) <= l3a_found_rank(found, i - 1));
     }
     l3a_found_free(found);

@@ -1,5 +1,5 @@
-/* An index of many pictures, whose features are made up: scores in several blocks, against a reader's; judgements, lessons and other
- * processes while scores are written; a damaged record; near-duplicates, against a comparison of all pairs. */
+/* An index of many pictures, whose features are made up: scores in several blocks, against a reader's; judgements, lessons and
+ * other processes while scores are written; a damaged record; near-duplicates, against a comparison of all pairs. */
 #include "support.h"
 
 #include "fixture.h"
@@ -35,7 +35,8 @@ static void make_up(void) {
     for (size_t i = 0; i < PICTURES; i++) {
         checksums[i] = checksum_of(i);
         for (size_t k = 0; k < SMALL_WIDTH; k++) {
-            const double shared = random_uniform(1, i / ALIKE * SMALL_WIDTH + k) - 0.5, own = random_uniform(2, i * SMALL_WIDTH + k) - 0.5;
+            const double shared = random_uniform(1, i / ALIKE * SMALL_WIDTH + k) - 0.5,
+                         own = random_uniform(2, i * SMALL_WIDTH + k) - 0.5;
             features[i * SMALL_WIDTH + k] = (float)(0.3 + shared + (i % 8 < ALIKE ? 0.15 : 1) * own);
         }
     }

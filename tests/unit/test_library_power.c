@@ -1,5 +1,6 @@
-/* Power loss while pictures are looked at and scored, after each operation on files and with all kinds of loss (power_loss.h). After
- * it, the index opens; what a call had answered is there; no row has the features of another content; and the rest is completed. */
+/* Power loss while pictures are looked at and scored, after each operation on files and with all kinds of loss (power_loss.h).
+ * After it, the index opens; what a call had answered is there; no row has the features of another content; and the rest is
+ * completed. */
 #include "support.h"
 
 #include "power_loss.h"
@@ -71,7 +72,8 @@ static void check(l3a_context *context, l3a_tagger *tagger, size_t cut, unsigned
     assert_ok(context, l3a_library_describe(library, &info));
     const size_t least = cut >= answered[2] ? PICTURES : cut >= answered[1] ? PICTURES / 2 : 0;
     if (info.done < least || (cut >= answered[0] && info.pictures != PICTURES) || (cut >= answered[3] && info.scored != PICTURES)) {
-        print_error("after %zu operations, loss %u: %zu of %zu, %zu scored\n", cut, loss, (size_t)info.done, least, (size_t)info.scored);
+        print_error("after %zu operations, loss %u: %zu of %zu, %zu scored\n", cut, loss, (size_t)info.done, least,
+                    (size_t)info.scored);
         assert_true(false);
     }
     assert_ok(context, l3a_library_add(library, small.photos));

@@ -7,6 +7,7 @@
 #include "memory_probe.h"
 #include "naive_network.h"
 #include "net/backbone.h"
+#include "small_networks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,132 +16,21 @@
 
 enum { COUNT = 11 };
 
-static l3a_status read_numbers(void *owner, const struct checkpoint_tensor *tensor, float *values) {
-    const uint64_t seed = (uint64_t)(tensor - ((struct memory_tensors *)owner)->tensors);
-    for (size_t i = 0; i < tensor->elements; i++) {
-        const double u = random_uniform(seed, i);
-        values[i] = (float)(strstr(tensor->name, "var") ? 0.5 + u : tensor->rank == 1 ? u : (u - 0.5) * 0.4);
-    }
-    return L3A_OK;
-}
-
-static void add(struct memory_tensors *tensors, const char *prefix, const char *name, size_t rank, size_t a, size_t b, size_t c) {
-    tensors_add(tensors, prefix, name, rank, a, b, c, c);
-}
-
-static void add_norm(struct memory_tensors *tensors, const char *prefix, size_t width) {
-    static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
-    for (size_t i = 0; i < 4; i++) {
-        add(tensors, prefix, parts[i], 1, width, 0, 0);
-    }
-    add(tensors, prefix, "num_batches_tracked", 0, 0, 0, 0);
-}
-
-static void add_pair(struct memory_tensors *tensors, const char *prefix, size_t out, size_t in) {
-    char name[96];
-    snprintf(name, sizeof name, "%sbias", prefix);
-    add(tensors, prefix, "weight", in ? 2 : 1, out, in, 0);
-    add(tensors, "", name, 1, out, 0, 0);
-}
-
-static void make_vit_of(struct memory_tensors *tensors, int depth) {
-    tensors->count = 0;
-    add(tensors, "", "cls_token", 3, 1, 1, 64);
-    add(tensors, "", "pos_embed", 3, 1, 10, 64);
-    add(tensors, "", "patch_embed.proj.weight", 4, 64, 3, 4);
-    add(tensors, "", "patch_embed.proj.bias", 1, 64, 0, 0);
-    for (int i = 0; i < depth; i++) {
-        char prefix[64];
-        const char *const parts[] = {"norm1.", "attn.qkv.", "attn.proj.", "norm2.", "mlp.fc1.", "mlp.fc2."};
-        const size_t sizes[][2] = {{64, 0}, {192, 64}, {64, 64}, {64, 0}, {128, 64}, {64, 128}};
-        for (size_t j = 0; j < 6; j++) {
-            snprintf(prefix, sizeof prefix, "blocks.%d.%s", i, parts[j]);
-            add_pair(tensors, prefix, sizes[j][0], sizes[j][1]);
-        }
-    }
-    add_pair(tensors, "norm.", 64, 0);
-    add_pair(tensors, "head.", 10, 64);
-}
-
-static void make_vit(struct memory_tensors *tensors) {
-    make_vit_of(tensors, 2);
-}
-
-static void make_resnet(struct memory_tensors *tensors) {
-    tensors->count = 0;
-    add(tensors, "", "conv1.weight", 4, 16, 3, 7);
-    add_norm(tensors, "bn1.", 16);
-    for (size_t stage = 0; stage < 4; stage++) {
-        const size_t width = (size_t)16 << stage, before = stage ? width / 2 : width;
-        char prefix[64];
-        for (size_t i = 1; i <= 2; i++) {
-            snprintf(prefix, sizeof prefix, "layer%zu.0.conv%zu.", stage + 1, i);
-            add(tensors, prefix, "weight", 4, width, i == 1 ? before : width, 3);
-            snprintf(prefix, sizeof prefix, "layer%zu.0.bn%zu.", stage + 1, i);
-            add_norm(tensors, prefix, width);
-        }
-        if (stage) {
-            snprintf(prefix, sizeof prefix, "layer%zu.0.downsample.0.", stage + 1);
-            add(tensors, prefix, "weight", 4, width, before, 1);
-            snprintf(prefix, sizeof prefix, "layer%zu.0.downsample.1.", stage + 1);
-            add_norm(tensors, prefix, width);
-        }
-    }
-    add_pair(tensors, "fc.", 10, 128);
-}
-
-/* A convolution with a norm, as timm names the parts of TResNet. */
-static void add_part(struct memory_tensors *tensors, const char *block, const char *name, size_t out, size_t in, size_t kernel) {
-    char prefix[80];
-    snprintf(prefix, sizeof prefix, "%s%s.conv.", block, name);
-    add(tensors, prefix, "weight", 4, out, in, kernel);
-    snprintf(prefix, sizeof prefix, "%s%s.bn.", block, name);
-    add_norm(tensors, prefix, out);
-}
-
-static void add_excite(struct memory_tensors *tensors, const char *block, size_t channels) {
-    add(tensors, block, "se.fc1.weight", 4, 64, channels, 1);
-    add(tensors, block, "se.fc1.bias", 1, 64, 0, 0);
-    add(tensors, block, "se.fc2.weight", 4, channels, 64, 1);
-    add(tensors, block, "se.fc2.bias", 1, channels, 0, 0);
-}
-
-/* Two basic blocks of 10 and 20 channels, two bottlenecks of 40 and 80 that end with 160 and 320. */
-static void make_tresnet(struct memory_tensors *tensors) {
-    tensors->count = 0;
-    add_part(tensors, "", "body.conv1", 10, 48, 3);
-    for (size_t stage = 0; stage < 4; stage++) {
-        const size_t width = (size_t)10 << stage, before = stage == 0 ? 10 : stage == 3 ? 160 : width / 2;
-        const size_t out = stage < 2 ? width : 4 * width;
-        char block[32];
-        snprintf(block, sizeof block, "body.layer%zu.0.", stage + 1);
-        add_part(tensors, block, "conv1", width, before, stage < 2 ? 3 : 1);
-        add_part(tensors, block, "conv2", width, width, 3);
-        if (stage < 3) {
-            add_excite(tensors, block, width);
-        }
-        if (stage > 1) {
-            add_part(tensors, block, "conv3", out, width, 1);
-        }
-        if (stage) {
-            add_part(tensors, block, "downsample.1", out, before, 1);
-        }
-    }
-    add(tensors, "head.", "fc.weight", 2, 10, 320, 0);
-}
-
 static const struct network_case {
     void (*make)(struct memory_tensors *tensors);
     l3a_pool pool;
     size_t side, width;
     const char *name, *preprocess, *pool_name;
-} network_cases[] = {
-    {make_vit, L3A_POOL_DEFAULT, 12, 64, "vit, width 64, depth 2, heads 1, patch 4", "rgb 12x12 bilinear mean 0.5 std 0.5", "cls"},
-    {make_vit, L3A_POOL_CLS_MEAN, 12, 128, "vit, width 64, depth 2, heads 1, patch 4", "rgb 12x12 bilinear mean 0.5 std 0.5",
-     "cls+mean"},
-    {make_resnet, L3A_POOL_DEFAULT, 40, 128, "resnet, width 16, blocks 1 1 1 1",
-     "rgb 40x40 bilinear mean 0.485,0.456,0.406 std 0.229,0.224,0.225", "average"},
-    {make_tresnet, L3A_POOL_DEFAULT, 40, 320, "tresnet, width 10, blocks 1 1 1 1", "rgb 40x40 bilinear mean 0 std 1", "average"}};
+} network_cases[] = {{make_small_vit, L3A_POOL_DEFAULT, 12, 64, "vit, width 64, depth 2, heads 1, patch 4",
+                      "rgb 12x12 bilinear mean 0.5 std 0.5", "cls"},
+                     {make_small_vit, L3A_POOL_CLS_MEAN, 12, 128, "vit, width 64, depth 2, heads 1, patch 4",
+                      "rgb 12x12 bilinear mean 0.5 std 0.5", "cls+mean"},
+                     {make_small_vit, L3A_POOL_DEFAULT, 20, 64, "vit, width 64, depth 2, heads 1, patch 4",
+                      "rgb 20x20 bilinear mean 0.5 std 0.5", "cls"},
+                     {make_small_resnet, L3A_POOL_DEFAULT, 40, 128, "resnet, width 16, blocks 1 1 1 1",
+                      "rgb 40x40 bilinear mean 0.485,0.456,0.406 std 0.229,0.224,0.225", "average"},
+                     {make_small_tresnet, L3A_POOL_DEFAULT, 40, 320, "tresnet, width 10, blocks 1 1 1 1",
+                      "rgb 40x40 bilinear mean 0 std 1", "average"}};
 
 static float *make_pictures(size_t side) {
     const size_t count = COUNT * 3 * side * side;
@@ -152,12 +42,26 @@ static float *make_pictures(size_t side) {
     return pictures;
 }
 
+/* Options with a mean, which the tensors of a vision transformer do not show. */
+static l3a_backbone_options some_mean(void) {
+    l3a_backbone_options options = {.size = sizeof options};
+    for (size_t i = 0; i < 3; i++) {
+        options.mean[i] = options.deviation[i] = 0.5F;
+    }
+    return options;
+}
+
+static bool is_vit(const struct network_case *test) {
+    return test->make == make_small_vit;
+}
+
 static l3a_status open_case(l3a_context *context, const struct network_case *test, const struct network_back_end *back_end,
                             l3a_backbone **backbone) {
     static struct memory_tensors tensors;
     l3a_backbone_options options = {.size = sizeof options};
+    options = is_vit(test) ? some_mean() : options;
     test->make(&tensors);
-    const struct parameter_source source = tensors_source(&tensors, read_numbers);
+    const struct parameter_source source = tensors_source(&tensors, read_small);
     options.side = test->side;
     options.pool = test->pool;
     return backbone_open_from(context, &source, back_end, &options, backbone);
@@ -249,9 +153,11 @@ static void shared_parameters_give_the_same_features(void **unused) {
 
 static void assert_refused(l3a_context *context, struct memory_tensors *tensors, const l3a_backbone_options *options,
                            l3a_status expected, const char *contains) {
-    const struct parameter_source source = tensors_source(tensors, read_numbers);
+    const struct parameter_source source = tensors_source(tensors, read_small);
     l3a_backbone *backbone = NULL;
-    assert_fails(context, backbone_open_from(context, &source, network_back_end_best(), options, &backbone), expected, contains);
+    const l3a_backbone_options usual = some_mean();
+    assert_fails(context, backbone_open_from(context, &source, network_back_end_best(), options ? options : &usual, &backbone),
+                 expected, contains);
     assert_null(backbone);
 }
 
@@ -259,13 +165,13 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
     static struct memory_tensors tensors;
     l3a_context *context = make_context(1);
     (void)unused;
-    make_resnet(&tensors);
-    add(&tensors, "", "layer1.0.extra.weight", 1, 3, 0, 0);
+    make_small_resnet(&tensors);
+    tensors_add(&tensors, "", "layer1.0.extra.weight", 1, 3, 0, 0, 0);
     assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "layer1.0.extra.weight of shape [3] is not part of");
-    make_resnet(&tensors);
+    make_small_resnet(&tensors);
     tensors.tensors[7].name = "elsewhere";
     assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "layer1.0.bn1.weight is missing; expected one of shape [16]");
-    make_vit(&tensors);
+    make_small_vit(&tensors);
     tensors.tensors[6].shape[1] = 65;
     assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "blocks.0.attn.qkv.weight has shape [192, 65]; expected [192, 64]");
     tensors.count = 0;
@@ -279,13 +185,30 @@ static void heads_that_cannot_be_known_are_refused(void **unused) {
     l3a_context *context = make_context(1);
     l3a_backbone *backbone = NULL;
     (void)unused;
-    make_vit_of(&tensors, 3);
+    make_small_vit_of(&tensors, 3);
     assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH,
                    "width 64 and depth 3, and its tensors do not show how many attention heads");
-    struct parameter_source source = tensors_source(&tensors, read_numbers);
+    struct parameter_source source = tensors_source(&tensors, read_small);
     source.recorded = true;
     assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), NULL, &backbone));
     assert_string_equal(l3a_backbone_describe(backbone)->name, "vit, width 64, depth 3, heads 1, patch 4");
+    l3a_backbone_free(backbone);
+    l3a_context_free(context);
+}
+
+static void a_mean_that_cannot_be_known_is_asked_for(void **unused) {
+    static struct memory_tensors tensors;
+    l3a_context *context = make_context(1);
+    l3a_backbone *backbone = NULL;
+    const l3a_backbone_options options = {.size = sizeof options};
+    (void)unused;
+    make_small_vit(&tensors);
+    assert_refused(context, &tensors, &options, L3A_ERROR_MISMATCH, "do not show with which mean and deviation");
+    assert_non_null(strstr(l3a_error_hint(context), "--mean, --std"));
+    struct parameter_source source = tensors_source(&tensors, read_small);
+    source.recorded = true; /* as earlier versions prepared its pictures */
+    assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), &options, &backbone));
+    assert_string_equal(l3a_backbone_describe(backbone)->preprocess, "rgb 12x12 bilinear mean 0.5 std 0.5");
     l3a_backbone_free(backbone);
     l3a_context_free(context);
 }
@@ -295,17 +218,34 @@ static void options_out_of_range_are_refused(void **unused) {
     l3a_context *context = make_context(1);
     l3a_backbone_options options = {.size = sizeof options};
     (void)unused;
-    make_resnet(&tensors);
+    make_small_resnet(&tensors);
     options.pool = L3A_POOL_MEAN;
-    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "only be chosen for a vision transformer");
-    make_vit(&tensors);
-    options.side = 16;
-    assert_refused(context, &tensors, &options, L3A_ERROR_MISMATCH, "12 x 12");
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "a resnet cannot give the pool mean");
+    make_small_vit(&tensors);
+    options.side = 18;
+    assert_refused(context, &tensors, &options, L3A_ERROR_MISMATCH, "it can take 16 x 16");
+    options.side = 2;
+    assert_refused(context, &tensors, &options, L3A_ERROR_MISMATCH, "it can take 4 x 4");
     options.side = 0;
     options.mean[0] = options.mean[1] = options.mean[2] = 0.5F;
     options.deviation[0] = options.deviation[2] = 1;
     options.deviation[1] = 0;
     assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "deviation");
+    options = some_mean();
+    options.heads = 5;
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "5 heads do not divide the width of 64");
+    options.heads = 0;
+    options.layer = 3;
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "this network has 2 blocks");
+    options.layer = 0;
+    options.pool = L3A_POOL_MAP;
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION,
+                   "does not have the pool \"map\"; it has cls, mean, cls+mean, max");
+    options.pool = (l3a_pool)7;
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "there is no pool 7");
+    options.pool = L3A_POOL_DEFAULT;
+    options.crop = 1.5;
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "from 0 to 1");
     l3a_context_free(context);
 }
 
@@ -361,8 +301,8 @@ static void the_first_available_back_end_is_chosen(void **unused) {
     assert_ptr_equal(best, network_back_end_at(first));
 }
 
-static l3a_status broken_run(void *state, const float *pictures, size_t count, float *output) {
-    (void)state, (void)pictures, (void)count, (void)output;
+static l3a_status broken_run(void *state, const float *pictures, size_t count, float *const *outputs) {
+    (void)state, (void)pictures, (void)count, (void)outputs;
     return L3A_ERROR_STATE;
 }
 
@@ -386,9 +326,10 @@ static void pictures_that_overflow_are_an_error(void **unused) {
     l3a_backbone *backbone = NULL;
     float *pictures = make_pictures(12), features[64];
     (void)unused;
-    make_vit(&tensors);
-    const struct parameter_source source = tensors_source(&tensors, read_numbers);
-    assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), NULL, &backbone));
+    make_small_vit(&tensors);
+    const struct parameter_source source = tensors_source(&tensors, read_small);
+    const l3a_backbone_options options = some_mean();
+    assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), &options, &backbone));
     pictures[5] = NAN;
     assert_fails(context, l3a_backbone_run(backbone, pictures, 1, features), L3A_ERROR_DATA, "picture 0: feature");
     assert_fails(context, l3a_backbone_run(backbone, NULL, 1, features), L3A_ERROR_ARGUMENT, "NULL");
@@ -404,6 +345,7 @@ int main(void) {
                                        cmocka_unit_test(shared_parameters_give_the_same_features),
                                        cmocka_unit_test(tensors_that_do_not_fit_are_named),
                                        cmocka_unit_test(heads_that_cannot_be_known_are_refused),
+                                       cmocka_unit_test(a_mean_that_cannot_be_known_is_asked_for),
                                        cmocka_unit_test(options_out_of_range_are_refused),
                                        cmocka_unit_test(any_allocation_may_fail),
                                        cmocka_unit_test(the_first_available_back_end_is_chosen),

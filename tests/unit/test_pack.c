@@ -326,25 +326,43 @@ static void what_preprocess_says(void **state) {
                                       "rgb 224x224 bilinear mean 0.5,0.5 std 0.5",
                                       "rgb 224x224 bilinear mean nan std 0.5",
                                       "rgb 224x224 bilinear mean  std 0.5",
-                                      "rgb 224x224 bilinear mean 0.5,,1 std 0.5"};
+                                      "rgb 224x224 bilinear mean 0.5,,1 std 0.5",
+                                      "rgb 224x224 bilinear mean 0.5 std 0.5 crop 0",
+                                      "rgb 224x224 bilinear mean 0.5 std 0.5 crop 1.1"};
+    static const char *const bad_networks[] = {"heads",  "heads 4 gelu",   "heads 4,layer 2", "fp8",
+                                               ", bf16", "layer 99999999", "heads -1"};
     l3a_backbone_options options;
     int orient;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        backbone_record_read(bad[i], "mean", &options, &orient);
+        backbone_record_read(bad[i], "mean", NULL, &options, &orient);
         assert_int_equal(options.size, sizeof options);
         assert_int_equal(options.side, 0);
         assert_int_equal(options.pool, L3A_POOL_DEFAULT);
         assert_int_equal(orient, 0);
     }
-    backbone_record_read(NULL, NULL, &options, &orient);
+    backbone_record_read(NULL, NULL, NULL, &options, &orient);
     assert_int_equal(options.side, 0);
-    backbone_record_read("rgb 448x448 bicubic mean 0,0.1,0.2 std 1 oriented", "cls+mean", &options, &orient);
+    backbone_record_read("rgb 448x448 bicubic mean 0,0.1,0.2 std 1 oriented", "cls+mean", NULL, &options, &orient);
     assert_int_equal(options.side, 448);
     assert_int_equal(options.filter, L3A_FILTER_BICUBIC);
     assert_int_equal(options.pool, L3A_POOL_CLS_MEAN);
     assert_true(options.mean[0] == 0 && options.mean[1] == 0.1F && options.mean[2] == 0.2F);
     assert_true(options.deviation[0] == 1 && options.deviation[2] == 1);
+    assert_int_equal(orient, 1);
+    assert_true(options.crop == 0 && options.heads == 0 && options.layer == 0);
+    for (size_t i = 0; i < sizeof bad_networks / sizeof bad_networks[0]; i++) {
+        backbone_record_read("rgb 64x64 bicubic mean 0 std 1", "cls", bad_networks[i], &options, &orient);
+        assert_int_equal(options.side, 0);
+    }
+    backbone_record_read("rgb 64x64 bicubic mean 0 std 1 crop 0.875 oriented", "projection",
+                         "heads 16, quick_gelu, epsilon 1e-05, stride first, offset, layer 11, bf16", &options, &orient);
+    assert_int_equal(options.pool, L3A_POOL_PROJECTION);
+    assert_int_equal(options.heads, 16);
+    assert_int_equal(options.activation, L3A_ACTIVATION_QUICK_GELU);
+    assert_int_equal(options.layer, 11);
+    assert_int_equal(options.precision, L3A_NETWORK_BF16);
+    assert_true(options.crop == 0.875 && options.epsilon == 1e-5 && options.stride_first && options.offset);
     assert_int_equal(orient, 1);
 }
 

@@ -341,12 +341,12 @@ static void what_is_no_classifier_of_imagenet_is_refused(void **state) {
         const char *name, *pool, *text;
         size_t classes, width;
         bool bias;
-    } cases[] = {{"norm", "cls", "has no classifier", 1000, WIDTH, true},
+    } cases[] = {{"norm", "cls", "not those of a known network", 1000, WIDTH, true},
                  {"head", "cls", "has 21 classes", 21, WIDTH, true},
                  {"fc", NULL, "has 21841 classes", 21841, WIDTH, true},
                  {"head", "cls", "head.weight has shape [1000, 5]; expected [1000, 6]", 1000, WIDTH + 1, true},
                  {"head", "cls", "head.bias is missing", 1000, WIDTH, false},
-                 {"head", "mean", "mean of the patches", 1000, WIDTH, true},
+                 {"head", "mean", "the features have the pool mean", 1000, WIDTH, true},
                  {"head", "cls+mean", "cannot have a width of 5", 1000, WIDTH, true}};
     l3a_context *context = make_context(1);
     char *folder = make_temporary_folder();

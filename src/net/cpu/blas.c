@@ -132,8 +132,8 @@ struct finish {
 static void finish_part(void *argument, size_t first, size_t last) {
     const struct finish *job = argument;
     const struct net_layer *layer = job->operation->layer;
-    job->operation->kernels->finish(layer->activation, layer->slope, layer->parameters[BIAS], last - first, layer->to.channels,
-                                    job->output + first * layer->to.channels);
+    job->operation->kernels->finish(layer->activation, layer->slope, layer->parameters[BIAS].values, last - first,
+                                    layer->to.channels, job->output + first * layer->to.channels);
 }
 
 /* c (m x n) = scale · a op(b) + keep · c. */
@@ -155,7 +155,7 @@ static void multiply_group(const struct operation *operation, size_t rows, const
     const size_t kernel = layer->kind == LAYER_CONVOLUTION ? layer->kernel * layer->kernel : 1;
     const size_t out = layer->to.channels / groups, inner = layer->from.channels / groups * kernel;
     multiply_with(operation->context->threads, true, rows, out, inner, 1, input, stride, operation->factors + group * out * inner,
-                  inner, layer->add ? 1 : 0, output + group * out, layer->to.channels);
+                  inner, layer->second ? 1 : 0, output + group * out, layer->to.channels);
 }
 
 static void convolve_picture(const struct operation *operation, const float *input, float *output, float *scratch) {
@@ -172,8 +172,10 @@ static void convolve_picture(const struct operation *operation, const float *inp
     }
 }
 
-static l3a_status run(void *opaque, const float *input, float *output, float *scratch) {
+static l3a_status run(void *opaque, const void *from, void *to, float *scratch) {
     const struct operation *operation = opaque;
+    const float *input = from;
+    float *output = to;
     const struct net_layer *layer = operation->layer;
     const size_t pixels = layer->to.height * layer->to.width, at_a_time = layer->kind == LAYER_LINEAR ? operation->batch : 1;
     for (size_t i = 0; i < operation->batch; i += at_a_time) {
@@ -201,8 +203,10 @@ static bool available(void) {
     return true;
 }
 
-static l3a_status open(const struct network *network, void **state) {
-    return cpu_network_open(&products, network, state);
+static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
+    return use->numbers == NUMBER_FLOAT32 ? cpu_network_open(&products, network, NUMBER_FLOAT32, state)
+                                          : fail(network->context, L3A_ERROR_OPTION, "use float32, or a build with oneDNN",
+                                                 "networks on BLAS cannot run in bf16");
 }
 
 const struct network_back_end blas_back_end = {.name = "blas",

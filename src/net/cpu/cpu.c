@@ -17,6 +17,7 @@ struct cpu_network {
     const struct products *products;
     void *state; /* of the products */
     struct network network;
+    enum number_type numbers;
     struct program many, one; /* for a batch, and for a single picture */
     bool borrows;             /* the network's arrays are another state's */
     float *arena;
@@ -27,7 +28,8 @@ struct cpu_network {
 static l3a_status copy_network(const struct network *from, struct network *to) {
     l3a_context *context = from->context;
     l3a_status status = L3A_OK;
-    *to = (struct network){.context = context, .value_count = from->value_count, .output = from->output};
+    *to = (struct network){.context = context, .value_count = from->value_count, .output_count = from->output_count};
+    memcpy(to->outputs, from->outputs, sizeof to->outputs);
     TRY(allocate(context, from->value_count, sizeof *to->shapes, &to->shapes));
     memcpy(to->shapes, from->shapes, from->value_count * sizeof *to->shapes);
     TRY(allocate(context, from->layer_count, sizeof *to->layers, &to->layers));
@@ -36,9 +38,11 @@ static l3a_status copy_network(const struct network *from, struct network *to) {
         *layer = from->layers[i];
         memset(layer->parameters, 0, sizeof layer->parameters);
         for (size_t kind = is_product(layer) ? BIAS : FACTORS; kind < PARAMETER_KINDS; kind++) {
-            if (from->layers[i].parameters[kind]) {
-                TRY(allocate(context, layer->sizes[kind], sizeof(float), &layer->parameters[kind]));
-                memcpy(layer->parameters[kind], from->layers[i].parameters[kind], layer->sizes[kind] * sizeof(float));
+            const struct parameter *given = &from->layers[i].parameters[kind];
+            if (given->values) {
+                TRY(allocate(context, given->count, sizeof(float), &layer->parameters[kind].values));
+                memcpy(layer->parameters[kind].values, given->values, given->count * sizeof(float));
+                layer->parameters[kind].count = given->count;
             }
         }
     }
@@ -72,18 +76,20 @@ done:
     return status;
 }
 
-l3a_status cpu_network_open(const struct products *products, const struct network *network, void **state) {
+l3a_status cpu_network_open(const struct products *products, const struct network *network, enum number_type numbers,
+                            void **state) {
     l3a_context *context = network->context;
     const int threads = threads_use(context->threads);
     struct cpu_network *cpu = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *cpu, &cpu));
     cpu->products = products;
+    cpu->numbers = numbers;
     cpu->network.context = context;
     TRY(copy_network(network, &cpu->network));
     TRY(products->open(context, &cpu->state));
-    TRY(program_open(&cpu->network, network, products, cpu->state, BATCH, NULL, &cpu->many));
-    TRY(program_open(&cpu->network, network, products, cpu->state, 1, &cpu->many, &cpu->one));
+    TRY(program_open(&cpu->network, network, products, cpu->state, numbers, BATCH, NULL, &cpu->many));
+    TRY(program_open(&cpu->network, network, products, cpu->state, numbers, 1, &cpu->many, &cpu->one));
     TRY(check_arena(cpu));
     *state = cpu;
     cpu = NULL;
@@ -100,12 +106,13 @@ l3a_status cpu_network_share(l3a_context *context, const void *state, void **sha
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *cpu, &cpu));
     cpu->products = first->products;
+    cpu->numbers = first->numbers;
     cpu->network = first->network;
     cpu->network.context = context;
     cpu->borrows = true;
     TRY(cpu->products->open(context, &cpu->state));
-    TRY(program_open(&cpu->network, &cpu->network, cpu->products, cpu->state, BATCH, &first->many, &cpu->many));
-    TRY(program_open(&cpu->network, &cpu->network, cpu->products, cpu->state, 1, &first->one, &cpu->one));
+    TRY(program_open(&cpu->network, &cpu->network, cpu->products, cpu->state, cpu->numbers, BATCH, &first->many, &cpu->many));
+    TRY(program_open(&cpu->network, &cpu->network, cpu->products, cpu->state, cpu->numbers, 1, &first->one, &cpu->one));
     *shared = cpu;
     cpu = NULL;
 done:
@@ -129,16 +136,16 @@ void cpu_network_close(void *state) {
     }
 }
 
-l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *output) {
+l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *const *outputs) {
     struct cpu_network *cpu = state;
-    const struct shape in = cpu->network.shapes[PICTURE], out = cpu->network.shapes[cpu->network.output];
-    const size_t in_size = in.channels * in.height * in.width, out_size = out.channels * out.height * out.width;
+    const struct shape in = cpu->network.shapes[PICTURE];
+    const size_t in_size = in.channels * in.height * in.width;
     const int threads = threads_use(cpu->network.context->threads);
     l3a_status status = L3A_OK;
     TRY(make_arena(cpu));
     for (size_t i = 0; i < count;) {
         const struct program *program = count - i >= cpu->many.batch ? &cpu->many : &cpu->one;
-        TRY(program_run(program, pictures + i * in_size, cpu->arena, output + i * out_size));
+        TRY(program_run(program, pictures + i * in_size, cpu->arena, outputs, i));
         i += program->batch;
     }
 done:

@@ -8,8 +8,8 @@
 
 extern const struct network_back_end onednn_back_end, blas_back_end;
 
-l3a_status cpu_network_open(const struct products *products, const struct network *network, void **state);
-l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *output);
+l3a_status cpu_network_open(const struct products *products, const struct network *network, enum number_type numbers, void **state);
+l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *const *outputs);
 l3a_status cpu_network_share(l3a_context *context, const void *state, void **shared);
 void cpu_network_close(void *state);
 

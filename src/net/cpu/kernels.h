@@ -8,7 +8,7 @@
 struct kernel_call {
     const struct net_layer *layer;
     const struct products *products;
-    struct layout from, to, beside; /* of input, output and added */
+    struct layout from, to, beside; /* of input, output and added: those of bf16 point to numbers of that type */
     const float *input, *added;
     float *output;
 };
@@ -18,11 +18,20 @@ typedef void kernel_function(const struct kernel_call *call, size_t first, size_
 
 struct kernels {
     const char *name;
-    kernel_function *run[LAYER_JOIN + 1]; /* NULL for matrix products */
+    kernel_function *run[LAYER_KINDS]; /* NULL for matrix products, and for what fuse.c leaves nowhere */
     /* Adds the bias (may be NULL) to output [rows x width], and applies the activation. For products that cannot do it themselves.
      */
     void (*finish)(enum activation activation, float slope, const float *bias, size_t rows, size_t width, float *output);
+    /* Rounds numbers [first, last) to bf16. */
+    void (*round)(const float *from, size_t first, size_t last, uint16_t *to);
 };
+
+/* Whether a kernel can read and write bf16; a norm that is wider than this cannot. */
+enum { NORM_CHANNELS = 8192 };
+bool kernel_reads_bfloat16(const struct net_layer *layer);
+bool kernel_writes_bfloat16(const struct net_layer *layer);
+/* Whether its output must have the type of its input, and of what it adds. */
+bool kernel_keeps_type(const struct net_layer *layer);
 
 /* The number of tasks of a layer for `batch` pictures. */
 size_t kernel_tasks(const struct kernel_call *call, size_t batch);

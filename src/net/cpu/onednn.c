@@ -28,7 +28,7 @@ struct operation {
     dnnl_primitive_t primitive;
     dnnl_memory_t source, factors, bias, output, scratchpad;
     dnnl_memory_desc_t factor_form;
-    float *packed; /* aligned within memory; the twin's if memory is NULL */
+    void *packed; /* aligned within memory; the twin's if memory is NULL */
     void *memory;
 };
 
@@ -44,7 +44,8 @@ struct operation {
 static l3a_status refused(const struct state *state, dnnl_status_t result, const char *call) {
     return result == dnnl_out_of_memory
                ? fail(state->context, L3A_ERROR_MEMORY, "free some memory, or use a smaller network", "oneDNN ran out of memory")
-               : fail(state->context, L3A_ERROR_STATE, "allow code that is made at run time (systemd: MemoryDenyWriteExecute=no), or build with -DL3A_ONEDNN=OFF",
+               : fail(state->context, L3A_ERROR_STATE,
+                      "allow code that is made at run time (systemd: MemoryDenyWriteExecute=no), or build with -DL3A_ONEDNN=OFF",
                       "oneDNN failed (status %d): %s", (int)result, call);
 }
 
@@ -77,6 +78,10 @@ static size_t block_of(const void *state, size_t channels) {
     return ((const struct state *)state)->block;
 }
 
+static dnnl_data_type_t type_of(enum number_type type) {
+    return type == NUMBER_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+}
+
 /* oneDNN's description of a value; `any` leaves the layout open. */
 static dnnl_status_t map_form(const struct layout *layout, size_t batch, bool any, dnnl_memory_desc_t *form) {
     const dnnl_dims_t sizes = {(dnnl_dim_t)batch, (dnnl_dim_t)layout->channels, (dnnl_dim_t)layout->height,
@@ -86,7 +91,7 @@ static dnnl_status_t map_form(const struct layout *layout, size_t batch, bool an
                                   : layout->block == layout->channels ? dnnl_nhwc
                                   : layout->block == 16               ? dnnl_nChw16c
                                                                       : dnnl_nChw8c;
-    return dnnl_memory_desc_init_by_tag(form, 4, sizes, dnnl_f32, tag);
+    return dnnl_memory_desc_init_by_tag(form, 4, sizes, type_of(layout->type), tag);
 }
 
 /* The layout that oneDNN chose; false if struct layout cannot express it. */
@@ -125,13 +130,17 @@ static l3a_status make_attributes(const struct state *state, const struct net_la
     CHECK(dnnl_primitive_attr_create(attributes));
     CHECK(dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user));
     CHECK(dnnl_post_ops_create(&after));
-    if (layer->add) {
+    if (layer->second) {
         CHECK(dnnl_post_ops_append_sum(after, 1.0F));
     }
     if (layer->activation == RELU || layer->activation == LEAKY_RELU) {
         CHECK(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_relu, layer->activation == RELU ? 0.0F : layer->slope, 0.0F));
     } else if (layer->activation == GELU) {
         CHECK(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_gelu_erf, 0.0F, 0.0F));
+    } else if (layer->activation == QUICK_GELU) {
+        CHECK(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_swish, 1.702F, 0.0F));
+    } else if (layer->activation == TANH_GELU) {
+        CHECK(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_gelu_tanh, 0.0F, 0.0F));
     }
     CHECK(dnnl_primitive_attr_set_post_ops(*attributes, after));
 done:
@@ -139,20 +148,22 @@ done:
     return status;
 }
 
-/* The factors in the layout of the checkpoint; `any` leaves the layout open. */
-static l3a_status factor_form(const struct state *state, const struct net_layer *layer, bool any, dnnl_memory_desc_t *form) {
+/* The factors in the layout of the checkpoint, or of a type whose layout is left open. */
+static l3a_status factor_form(const struct state *state, const struct net_layer *layer, bool any, enum number_type number,
+                              dnnl_memory_desc_t *form) {
+    const dnnl_data_type_t type = type_of(number);
     const dnnl_dim_t out = (dnnl_dim_t)layer->to.channels, in = (dnnl_dim_t)layer->from.channels,
                      kernel = (dnnl_dim_t)layer->kernel;
     const dnnl_dim_t groups = (dnnl_dim_t)layer->groups;
     l3a_status status = L3A_OK;
     if (layer->kind == LAYER_LINEAR) {
-        CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){in, out}, dnnl_f32, any ? dnnl_format_tag_any : dnnl_ba));
+        CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){in, out}, type, any ? dnnl_format_tag_any : dnnl_ba));
     } else if (groups == 1) {
-        CHECK(dnnl_memory_desc_init_by_tag(form, 4, (const dnnl_dims_t){out, in, kernel, kernel}, dnnl_f32,
+        CHECK(dnnl_memory_desc_init_by_tag(form, 4, (const dnnl_dims_t){out, in, kernel, kernel}, type,
                                            any ? dnnl_format_tag_any : dnnl_oihw));
     } else {
-        CHECK(dnnl_memory_desc_init_by_tag(form, 5, (const dnnl_dims_t){groups, out / groups, in / groups, kernel, kernel},
-                                           dnnl_f32, any ? dnnl_format_tag_any : dnnl_goihw));
+        CHECK(dnnl_memory_desc_init_by_tag(form, 5, (const dnnl_dims_t){groups, out / groups, in / groups, kernel, kernel}, type,
+                                           any ? dnnl_format_tag_any : dnnl_goihw));
     }
 done:
     return status;
@@ -161,9 +172,9 @@ done:
 static l3a_status bias_form(const struct state *state, const struct net_layer *layer, dnnl_memory_desc_t *form) {
     l3a_status status = L3A_OK;
     memset(form, 0, sizeof *form);
-    if (layer->parameters[BIAS] && layer->kind == LAYER_LINEAR) {
+    if (layer->parameters[BIAS].values && layer->kind == LAYER_LINEAR) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){1, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_ab));
-    } else if (layer->parameters[BIAS]) {
+    } else if (layer->parameters[BIAS].values) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 1, (const dnnl_dims_t){(dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_a));
     }
 done:
@@ -181,11 +192,12 @@ static l3a_status describe_convolution(const struct state *state, const struct p
     l3a_status status = L3A_OK;
     CHECK(map_form(&product->from, product->batch, false, &source));
     CHECK(map_form(&product->to, product->batch, product->to.block == 0, &output));
-    TRY(factor_form(state, layer, true, &factors));
+    TRY(factor_form(state, layer, true, product->from.type, &factors));
     TRY(bias_form(state, layer, &bias));
     CHECK(dnnl_convolution_forward_desc_init(&what, dnnl_forward_inference, dnnl_convolution_auto, &source, &factors,
-                                             layer->parameters[BIAS] ? &bias : NULL, &output, (const dnnl_dims_t){stride, stride},
-                                             (const dnnl_dims_t){padding, padding}, (const dnnl_dims_t){padding, padding}));
+                                             layer->parameters[BIAS].values ? &bias : NULL, &output,
+                                             (const dnnl_dims_t){stride, stride}, (const dnnl_dims_t){padding, padding},
+                                             (const dnnl_dims_t){padding, padding}));
     CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
 done:
     return status;
@@ -199,11 +211,13 @@ static l3a_status describe_linear(const struct state *state, const struct produc
     dnnl_memory_desc_t source, factors, bias, output;
     dnnl_matmul_desc_t what;
     l3a_status status = L3A_OK;
-    CHECK(dnnl_memory_desc_init_by_tag(&source, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->from.channels}, dnnl_f32, dnnl_ab));
-    CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_ab));
-    TRY(factor_form(state, layer, true, &factors));
+    CHECK(dnnl_memory_desc_init_by_tag(&source, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->from.channels},
+                                       type_of(product->from.type), dnnl_ab));
+    CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels},
+                                       type_of(product->to.type), dnnl_ab));
+    TRY(factor_form(state, layer, true, product->from.type, &factors));
     TRY(bias_form(state, layer, &bias));
-    CHECK(dnnl_matmul_desc_init(&what, &source, &factors, layer->parameters[BIAS] ? &bias : NULL, &output));
+    CHECK(dnnl_matmul_desc_init(&what, &source, &factors, layer->parameters[BIAS].values ? &bias : NULL, &output));
     CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
 done:
     return status;
@@ -247,8 +261,8 @@ static l3a_status pack(const struct state *state, const struct product *product,
     FAIL_IF(!product->factors, state->context, L3A_ERROR_STATE, "use as many threads as when the network was opened",
             "oneDNN wants the parameters of a layer in another layout than before");
     TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->factor_form) + ALIGNMENT, 1, &operation->memory));
-    operation->packed = (float *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    TRY(factor_form(state, product->layer, false, &plain));
+    operation->packed = (void *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    TRY(factor_form(state, product->layer, false, NUMBER_FLOAT32, &plain));
     CHECK(dnnl_memory_create(&operation->factors, &operation->factor_form, state->engine, operation->packed));
     CHECK(dnnl_memory_create(&from, &plain, state->engine, (void *)(uintptr_t)product->factors));
     CHECK(dnnl_reorder_primitive_desc_create(&reorder_description, &plain, state->engine, &operation->factor_form, state->engine,
@@ -265,7 +279,7 @@ done:
 }
 
 static l3a_status make_memories(const struct state *state, struct product *product, struct operation *operation) {
-    float *bias_values = product->layer->parameters[BIAS];
+    float *bias_values = product->layer->parameters[BIAS].values;
     const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(operation->description, dnnl_query_scratchpad_md, 0);
     dnnl_memory_desc_t bias;
     l3a_status status = L3A_OK;
@@ -300,7 +314,7 @@ done:
     return status;
 }
 
-static l3a_status run(void *opaque, const float *input, float *output, float *scratch) {
+static l3a_status run(void *opaque, const void *input, void *output, float *scratch) {
     const struct operation *operation = opaque;
     const struct state *state = operation->state;
     l3a_status status = L3A_OK;
@@ -336,12 +350,21 @@ static bool available(void) {
     return true;
 }
 
-static l3a_status open(const struct network *network, void **state) {
-    return cpu_network_open(&products, network, state);
+/* oneDNN computes in bf16 without the instructions as well, but more slowly than in float32. */
+static bool supports(const struct network_use *use) {
+    const unsigned instructions = (unsigned)dnnl_get_effective_cpu_isa(), needed = dnnl_cpu_isa_avx512_core_bf16;
+    return use->numbers == NUMBER_FLOAT32 || (instructions & needed) == needed;
+}
+
+static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
+    return supports(use) ? cpu_network_open(&products, network, use->numbers, state)
+                         : fail(network->context, L3A_ERROR_OPTION, "use float32",
+                                "this processor has no instructions for bf16 (AVX512_BF16 or AMX_BF16)");
 }
 
 const struct network_back_end onednn_back_end = {.name = "onednn",
                                                  .available = available,
+                                                 .supports = supports,
                                                  .open = open,
                                                  .run = cpu_network_run,
                                                  .share = cpu_network_share,

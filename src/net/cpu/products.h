@@ -3,22 +3,19 @@
 #ifndef L3A_PRODUCTS_H
 #define L3A_PRODUCTS_H
 
-#include "net/network.h"
+#include "net/back_end.h"
 
 /* How a value is stored in memory: channels are divided into blocks, and within a block each pixel has `block` channels. So block =
  * 1 means planes (NCHW), block = channels means NHWC and rows of tokens, and 16 means oneDNN's nChw16c. Padding channels are zero.
  */
 struct layout {
     size_t channels, padded, height, width, block;
+    enum number_type type;
 };
 
-/* The number of floats for one picture. */
+/* How many numbers one picture has. */
 static inline size_t layout_size(const struct layout *layout) {
     return layout->padded * layout->height * layout->width;
-}
-
-static inline bool is_product(const struct net_layer *layer) {
-    return layer->kind == LAYER_CONVOLUTION || layer->kind == LAYER_LINEAR;
 }
 
 /* A convolution or a linear layer, to be prepared for `batch` pictures. */
@@ -26,9 +23,9 @@ struct product {
     const struct net_layer *layer; /* without factors; lives longer than the operation */
     const float *factors;          /* only while it is prepared */
     size_t batch;
-    struct layout from;
-    struct layout to; /* before: the shape, or the layout of the value to add to, which is kept; after: the layout */
-    size_t scratch;   /* after: the floats that run() needs */
+    struct layout from; /* its type is that of the packed factors, too */
+    struct layout to;   /* before: the shape and the type, or the layout of the value to add to, which is kept; after: the layout */
+    size_t scratch;     /* after: the floats that run() needs */
 };
 
 struct products {
@@ -40,7 +37,7 @@ struct products {
      * factors may be shared, so it must be released after this one. */
     l3a_status (*prepare)(void *state, struct product *product, const void *twin, void **operation);
     /* For a layer that adds, `output` holds the value to add to. */
-    l3a_status (*run)(void *operation, const float *input, float *output, float *scratch);
+    l3a_status (*run)(void *operation, const void *input, void *output, float *scratch);
     void (*release)(void *operation);
     /* c (m x n) = scale · a op(b), row-major, on the calling thread only; op transposes b if transpose_b is set. */
     void (*multiply)(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,

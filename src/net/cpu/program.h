@@ -7,6 +7,7 @@
 
 struct step {
     void *operation; /* of a product, or NULL */
+    size_t rounded;  /* floats that a product's input takes in scratch, as bf16; 0: the input is read where it is */
     size_t scratch;  /* floats */
 };
 
@@ -15,6 +16,7 @@ struct program {
     const struct network *network;
     const struct products *products;
     const struct kernels *kernels;
+    enum number_type numbers;
     size_t batch;
     struct step *steps;     /* of each layer */
     struct layout *layouts; /* of each value */
@@ -23,13 +25,13 @@ struct program {
     size_t arena; /* floats */
 };
 
-/* source: the same network with the factors of its products. twin: the program for another batch size, or NULL; it must be closed
- * after this one. */
+/* source: the same network with the factors of its products. numbers: what the products read. twin: the program for another batch
+ * size, or NULL; it must be closed after this one. */
 l3a_status program_open(const struct network *network, const struct network *source, const struct products *products, void *state,
-                        size_t batch, const struct program *twin, struct program *program);
+                        enum number_type numbers, size_t batch, const struct program *twin, struct program *program);
 void program_close(struct program *program);
-/* pictures [batch x 3 x side x side], planes [batch x channels x height x width]. The arena has program->arena floats, aligned to
- * 64 bytes. */
-l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *planes);
+/* pictures [batch x 3 x side x side]; each output as planes [batch x channels x height x width], which begin with picture `first`
+ * of outputs. The arena has program->arena floats, aligned to 64 bytes. */
+l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *const *outputs, size_t first);
 
 #endif

@@ -1,0 +1,20 @@
+/* Recipes (network.h): what the options say, what must be known before a network can be opened, and the texts that feature files
+ * and models record. */
+#ifndef L3A_RECIPE_H
+#define L3A_RECIPE_H
+
+#include "net/network.h"
+
+/* Fails if the options are out of range. */
+l3a_status recipe_start(l3a_context *context, const l3a_backbone_options *options, struct backbone_recipe *recipe);
+/* Once the family has been asked: fails if mean or deviation, or a pool, cannot be known. */
+l3a_status recipe_check(l3a_context *context, const struct family *family, const struct backbone_recipe *recipe);
+/* Sets what of the info follows from the recipe. */
+void recipe_describe(const struct family *family, const struct backbone_recipe *recipe, l3a_backbone_info *info);
+/* Reads the options from the texts that describe a backbone: `preprocess`, `pool` and `network`; the last two may be NULL. *rest is
+ * what follows in preprocess. Returns false, and changes nothing, if it is not such a text. */
+bool recipe_parse(const char *preprocess, const char *pool, const char *network, l3a_backbone_options *options, const char **rest);
+/* "cls", "mean", …; NULL past the last pool. */
+const char *pool_text(l3a_pool pool);
+
+#endif
