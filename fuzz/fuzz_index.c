@@ -1,6 +1,6 @@
-/* Indexes that somebody has changed: whatever the database and the features say, all calls that read them end, with an answer or with
- * an error. An input that begins with "SQL" changes rows; any other one is a list of bytes to change, six bytes each: the file, an
- * offset, and the new value. The folders of the index are not searched: they could be anywhere. */
+/* Indexes that somebody has changed: whatever the database and the features say, all calls that read them end, with an answer or
+ * with an error. An input that begins with "SQL" changes rows; any other one is a list of bytes to change, six bytes each: the
+ * file, an offset, and the new value. The folders of the index are not searched: they could be anywhere. */
 #include "fuzz.h"
 
 #include "format/safetensors.h"
@@ -74,12 +74,13 @@ static void make_backbone(void) {
                    {"head.bias", 1, {1000}}};
     enum { COUNT = sizeof tensors / sizeof tensors[0] };
     tensor_source sources[COUNT];
-    const text_list none = {0};
+    char *names[] = {"l3a.mean", "l3a.std"}, *numbers[] = {"0.5", "0.5"};
+    const text_list keys = {.items = names, .count = 2}, values = {.items = numbers, .count = 2};
     for (size_t i = 0; i < COUNT; i++) {
         sources[i] = (tensor_source){.name = tensors[i].name, .type = TENSOR_F32, .rank = tensors[i].rank, .fill = fill_tensor};
         memcpy(sources[i].shape, tensors[i].shape, sizeof tensors[i].shape);
     }
-    must(safetensors_write(context, backbone_path, &none, &none, sources, COUNT) == L3A_OK);
+    must(safetensors_write(context, backbone_path, &keys, &values, sources, COUNT) == L3A_OK);
 }
 
 static void make_model(void) {
@@ -219,7 +220,8 @@ static void change_bytes(const uint8_t *bytes, size_t count) {
 }
 
 static void find_all(l3a_library *library) {
-    static const char *const texts[] = {"ant", "not bee or ant", "folder:a", "name:1", "is:unsure", "is:said since:1990", "is:other"};
+    static const char *const texts[] = {"ant",       "not bee or ant",     "folder:a", "name:1",
+                                        "is:unsure", "is:said since:1990", "is:other"};
     static const char *const sorts[] = {NULL, "name", "novel"};
     static const uint64_t like = 2;
     for (size_t i = 0; i < 23; i++) {
