@@ -75,8 +75,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.13.0"
-#define L3A_VERSION_NUMBER 1300 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.14.0"
+#define L3A_VERSION_NUMBER 1400 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
@@ -419,11 +419,11 @@ L3A_PUBLIC const l3a_model *l3a_history_model(const l3a_history *history);
  * says why. NULL report: not wanted. This and the calls below change only memory until l3a_history_save(); a failure leaves the
  * history and its model as they were. */
 L3A_PUBLIC l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report);
-/* Takes any lesson back, given by the id of its entry: adds an entry that takes back what the model still knows from it, and teaches
- * again what it had replaced. The model is then as if the lesson had never been taught, up to rounding; what later lessons judged
- * anew stays, and a class that nothing shows any more is forgotten. A name that a lesson gave is taken back if it is still that. The
- * last entry is undone as l3a_history_undo() does. If nothing is left of the lesson, or it merged classes: L3A_ERROR_STATE; if there
- * is none: L3A_ERROR_NOT_FOUND. report->images: pictures that were taken back. Since 0.13. */
+/* Takes any lesson back, given by the id of its entry: adds an entry that takes back what the model still knows from it, and
+ * teaches again what it had replaced. The model is then as if the lesson had never been taught, up to rounding; what later lessons
+ * judged anew stays, and a class that nothing shows any more is forgotten. A name that a lesson gave is taken back if it is still
+ * that. The last entry is undone as l3a_history_undo() does. If nothing is left of the lesson, or it merged classes:
+ * L3A_ERROR_STATE; if there is none: L3A_ERROR_NOT_FOUND. report->images: pictures that were taken back. Since 0.13. */
 L3A_PUBLIC l3a_status l3a_history_revert(l3a_history *history, uint64_t id, l3a_teach_report *report);
 /* As l3a_model_rename(), and adds an entry. */
 L3A_PUBLIC l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const char *new_name, int *exact);
@@ -899,6 +899,13 @@ L3A_PUBLIC const char *l3a_picture_format_at(size_t index);
  * context's allocate and release, so a program that supplies its own must make them thread-safe. */
 typedef struct l3a_loader l3a_loader;
 
+/* How the middle of a picture is cut out: a sum of these. Since 0.14. */
+typedef enum l3a_crop_rule {
+    L3A_CROP_SQUASHED = 1, /* the picture is made a square first, instead of keeping its shape */
+    L3A_CROP_DOWN = 2 /* a middle between two pixels begins at the first of them, as in transformers; otherwise at the even one,
+                         as in torchvision and timm */
+} l3a_crop_rule;
+
 typedef struct l3a_loader_options {
     size_t size;          /* sizeof the struct */
     size_t width, height; /* of every picture delivered; 0: 224 */
@@ -907,6 +914,11 @@ typedef struct l3a_loader_options {
     const l3a_picture_options *picture; /* NULL: the defaults */
     size_t ahead;                       /* pictures in memory at a time; 0: enough for the threads */
     size_t views;                       /* 1, 5, 9 or 14; 0: 1. Since 0.4 */
+    double crop; /* 0: a picture is resized to width x height, whatever its shape. Above 0, up to 1: it keeps its shape. Its shorter
+                    side is resized to floor(width / crop), and the width x height pixels in the centre are delivered, as
+                    torchvision's Resize and CenterCrop do on pictures of Pillow. width and height must be equal. With views, each
+                    is a picture of its own. Since 0.14 */
+    int crop_rules; /* since 0.14 */
 } l3a_loader_options;
 
 /* NULL options: the defaults. The paths must outlive the loader; paths may be NULL if count is 0. */
@@ -1015,20 +1027,53 @@ L3A_PUBLIC l3a_status l3a_dataset_picture(const l3a_dataset *dataset, size_t row
 L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
 
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
- * Frozen networks read from a checkpoint: .safetensors, or .pth and .pt in both formats that PyTorch has used. The network (ViT,
- * ResNet or TResNet) is recognised by the names and shapes of its tensors. They do not show how many heads a ViT has, so ViTs of
- * other sizes than tiny, small, base and large are L3A_ERROR_MISMATCH; since 0.9, except for models that were learned with one by
- * an earlier version. Nothing in a checkpoint is ever executed. */
+ * Frozen networks read from a checkpoint: .safetensors, or .pth, .pt and .bin in both formats that PyTorch has used; since 0.14,
+ * also a folder with one, and the index of a checkpoint in several files. The network is recognised by the names and shapes of its
+ * tensors; docs/backbones.md lists the networks and namings. What tensors do not show (heads, mean and deviation, the activation)
+ * comes from the options, from a configuration beside the file, from its metadata, or from what is usual if that is certain, in
+ * this order. If none says it, that is L3A_ERROR_MISMATCH, and the hint names what to give; a model that was learned by an earlier
+ * version keeps what that version took for granted. Nothing in a checkpoint is ever executed. */
 typedef struct l3a_backbone l3a_backbone;
 
-typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;
+typedef enum l3a_pool {
+    L3A_POOL_DEFAULT,
+    L3A_POOL_CLS,       /* the class token */
+    L3A_POOL_MEAN,      /* the mean of the patches */
+    L3A_POOL_CLS_MEAN,  /* one after the other */
+    L3A_POOL_MAX,       /* the largest value of each channel over the patches; since 0.14 */
+    L3A_POOL_MAP,       /* what the network's own attention pooling gives (SigLIP); since 0.14 */
+    L3A_POOL_PROJECTION /* the class token after the network's projection (CLIP); since 0.14 */
+} l3a_pool;
+
+/* What a vision transformer applies between the two linear layers of a block. Since 0.14. */
+typedef enum l3a_activation {
+    L3A_ACTIVATION_DEFAULT,
+    L3A_ACTIVATION_GELU,
+    L3A_ACTIVATION_QUICK_GELU, /* x σ(1.702 x), as in OpenAI's CLIP */
+    L3A_ACTIVATION_TANH_GELU   /* GELU with its approximation by tanh, as in SigLIP */
+} l3a_activation;
+
+/* In which numbers a network is computed. Since 0.14. */
+typedef enum l3a_network_precision { L3A_NETWORK_FLOAT32, L3A_NETWORK_BF16 } l3a_network_precision;
 
 typedef struct l3a_backbone_options {
     size_t size;                 /* sizeof the struct */
-    l3a_pool pool;               /* ViT: the class token (default), the mean of the patches, or one after the other */
+    l3a_pool pool;               /* which numbers of a ViT are the features; by default the class token, if it has one */
     size_t side;                 /* of the pictures; 0: the network's own (224) */
-    float mean[3], deviation[3]; /* all 0: the family's */
+    float mean[3], deviation[3]; /* all 0: those the network was trained with */
     l3a_filter filter;           /* how pictures are resized */
+    /* Since 0.14. 0: what the configuration beside the checkpoint says, or what is usual for the network. */
+    size_t heads;                    /* of a ViT */
+    size_t layer;                    /* how many blocks of a ViT are computed; 0: all */
+    l3a_activation activation;       /* of a ViT */
+    l3a_network_precision precision; /* a processor without bf16 instructions computes in float32, after a warning */
+    double epsilon;                  /* of the norms */
+    double crop;      /* the share of the shorter side that is cut out of the middle of a picture; 0: the whole picture,
+                         squashed to a square */
+    int published;    /* 1: crop and filter as the configuration beside the checkpoint says */
+    int stride_first; /* 1: a ResNet's blocks have their stride in the first 1 x 1 convolution, as in Caffe and Keras */
+    int offset;       /* 1: positions for another size are interpolated as DINOv2 does */
+    int crop_rules;   /* how the middle is cut out: a sum of l3a_crop_rule */
 } l3a_backbone_options;
 
 typedef struct l3a_backbone_info {
@@ -1043,6 +1088,18 @@ typedef struct l3a_backbone_info {
     char preprocess[128]; /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
     char sha256[65];      /* of the checkpoint file */
     const char *engine;   /* "onednn" or "blas" */
+    /* Since 0.14. */
+    size_t heads, layer;    /* of a ViT: heads of a block; blocks that are computed, 0: all */
+    const char *activation; /* of a ViT: "gelu", "quick_gelu", "tanh_gelu"; otherwise NULL */
+    double epsilon;         /* of the norms */
+    double crop;            /* 0: pictures are squashed */
+    int crop_rules;
+    l3a_network_precision precision; /* what was asked for */
+    l3a_network_precision computed;  /* what this machine computes in */
+    char network[96];  /* what is not usual: "heads 16, quick_gelu, epsilon 1e-05, layer 11, bf16"; often empty. Feature files
+                          record it as `network` */
+    char decided[256]; /* where heads, mean and so on come from: "mean from config.json; heads, activation as usual" */
+    char skipped[256]; /* tensors of the file that are not part of the network: "text_model (196 tensors), logit_scale" */
 } l3a_backbone_info;
 
 /* What computes networks in this build and on this machine: "onednn" or "blas", which is slower. Since 0.7. */
@@ -1304,22 +1361,23 @@ typedef struct l3a_found l3a_found;
 
 typedef struct l3a_library_options {
     size_t size;
-    const char *index; /* path of the index; NULL: that of the model, with ".library" */
-    int existing;      /* 1: L3A_ERROR_NOT_FOUND if there is none yet */
-    int check;         /* 1: also checks all of it for damage, which takes a second or two per million pictures */
-    int keep;          /* 1: L3A_ERROR_MISMATCH rather than replacing features of another network or of other views */
-    const char *folder; /* absolute: only the pictures in this folder and below it are found, counted and told of; NULL: all. What is
-                         * scanned, looked at and scored does not depend on it */
+    const char *index;  /* path of the index; NULL: that of the model, with ".library" */
+    int existing;       /* 1: L3A_ERROR_NOT_FOUND if there is none yet */
+    int check;          /* 1: also checks all of it for damage, which takes a second or two per million pictures */
+    int keep;           /* 1: L3A_ERROR_MISMATCH rather than replacing features of another network or of other views */
+    const char *folder; /* absolute: only the pictures in this folder and below it are found, counted and told of; NULL: all. What
+                         * is scanned, looked at and scored does not depend on it */
 } l3a_library_options;
 
-/* Opens or makes an index. One that is damaged is renamed to PATH.damaged-N, with a warning, and made again; but a file that `index`
- * names and that is something else is L3A_ERROR_FORMAT. Features that are missing, damaged or of another network are replaced. A call
- * that meets damage later fails with L3A_ERROR_CHECKSUM; then open the library again with `check`, without `existing`. Pictures are
- * looked at as l3a_reader_tag_file() of the tagger does. NULL options: the defaults. Since 0.13. */
+/* Opens or makes an index. One that is damaged is renamed to PATH.damaged-N, with a warning, and made again; but a file that
+ * `index` names and that is something else is L3A_ERROR_FORMAT. Features that are missing, damaged or of another network are
+ * replaced. A call that meets damage later fails with L3A_ERROR_CHECKSUM; then open the library again with `check`, without
+ * `existing`. Pictures are looked at as l3a_reader_tag_file() of the tagger does. NULL options: the defaults. Since 0.13. */
 L3A_PUBLIC l3a_status l3a_library_open(l3a_context *context, l3a_tagger *tagger, const l3a_library_options *options,
                                        l3a_library **library);
 L3A_PUBLIC void l3a_library_free(l3a_library *library);
-/* Adds a folder, with all below it; one that is below another is there already. Its pictures come with the next scan. Since 0.13. */
+/* Adds a folder, with all below it; one that is below another is there already. Its pictures come with the next scan. Since 0.13.
+ */
 L3A_PUBLIC l3a_status l3a_library_add(l3a_library *library, const char *folder);
 /* Takes a folder and its pictures out of the index. Since 0.13. */
 L3A_PUBLIC l3a_status l3a_library_remove(l3a_library *library, const char *folder);
@@ -1349,8 +1407,8 @@ typedef struct l3a_look_options {
 
 typedef struct l3a_look_report {
     size_t size;
-    uint64_t looked; /* went through the network */
-    uint64_t known;  /* the index had the features of their content … */
+    uint64_t looked;        /* went through the network */
+    uint64_t known;         /* the index had the features of their content … */
     uint64_t moved, copies; /* … whose old place is gone, or is not */
     uint64_t failed;        /* cannot be read */
     uint64_t waiting;       /* still */
@@ -1365,7 +1423,8 @@ L3A_PUBLIC l3a_status l3a_library_retry(l3a_library *library, uint64_t *count);
 /* What was said about the picture with this checksum. */
 typedef struct l3a_said {
     uint64_t checksum;
-    const int8_t *labels; /* for each of the classes: 1 shown, 0 not shown, -1 not judged; NULL: nothing is said about it any more */
+    const int8_t
+        *labels; /* for each of the classes: 1 shown, 0 not shown, -1 not judged; NULL: nothing is said about it any more */
 } l3a_said;
 
 /* Takes over what was said. all: and forgets everything else. Since 0.13. */
@@ -1390,9 +1449,9 @@ typedef struct l3a_library_info {
     size_t size;
     uint64_t pictures, done, waiting, failed, others; /* others: videos, RAW files */
     uint64_t scored;                                  /* pictures that have scores of the tagger's readers now */
-    uint64_t said, untagged, unsure;                  /* pictures that were judged; that were not, and have no tag; that are in doubt */
-    uint64_t change; /* another number: something has changed */
-    uint64_t bytes;  /* of the index */
+    uint64_t said, untagged, unsure; /* pictures that were judged; that were not, and have no tag; that are in doubt */
+    uint64_t change;                 /* another number: something has changed */
+    uint64_t bytes;                  /* of the index */
     size_t views;
     uint64_t tagged; /* that were not judged, and have a tag */
 } l3a_library_info;
@@ -1408,8 +1467,8 @@ L3A_PUBLIC l3a_status l3a_library_count(l3a_library *library, const char *class_
 /* What to find. */
 typedef struct l3a_find_options {
     size_t size;
-    const char *where; /* "dog and not (cat or horse) since:2024-01"; NULL or "": all pictures (docs/library.md) */
-    const char *word;  /* order by what the network's own classifier knows of this word */
+    const char *where;    /* "dog and not (cat or horse) since:2024-01"; NULL or "": all pictures (docs/library.md) */
+    const char *word;     /* order by what the network's own classifier knows of this word */
     const uint64_t *like; /* order by how close to these pictures, given by their ids */
     size_t like_count;
     const float *like_features; /* the same with features [like_rows x width] of other pictures */
@@ -1427,11 +1486,11 @@ L3A_PUBLIC size_t l3a_found_count(const l3a_found *found);
 L3A_PUBLIC uint64_t l3a_found_id(const l3a_found *found, size_t index);
 /* What it was ordered by: a score, a cosine, a probability, a doubt; NaN for dates and names. 0 past the last. */
 L3A_PUBLIC double l3a_found_rank(const l3a_found *found, size_t index);
-/* Whether the network's own classifier can be asked for words: *problem is "" if it can, and otherwise says why not. It belongs to the
- * library. Since 0.13. */
+/* Whether the network's own classifier can be asked for words: *problem is "" if it can, and otherwise says why not. It belongs to
+ * the library. Since 0.13. */
 L3A_PUBLIC l3a_status l3a_library_words(l3a_library *library, const char **problem);
-/* What the word means to such a classifier: fills names with the first `capacity` of its classes, and returns how many there are; 0:
- * it is unknown. The texts are static. names may be NULL if capacity is 0. Since 0.13. */
+/* What the word means to such a classifier: fills names with the first `capacity` of its classes, and returns how many there are;
+ * 0: it is unknown. The texts are static. names may be NULL if capacity is 0. Since 0.13. */
 L3A_PUBLIC size_t l3a_word_classes(const char *word, const char **names, size_t capacity);
 /* All its 1,000 classes, by the first of their words; NULL past the last. Since 0.13. */
 L3A_PUBLIC const char *l3a_word_at(size_t index);
@@ -1444,8 +1503,8 @@ L3A_PUBLIC l3a_status l3a_library_duplicates(l3a_library *library, double closen
 /* A folder right below another one, with the number of pictures in it and below it, and of folders with pictures right below it. To
  * stop, return non-zero. Since 0.13. */
 typedef int l3a_folder_callback(const char *path, uint64_t pictures, uint64_t folders, void *user);
-/* Calls back for those that have pictures, in the order of their names. If the callback stops it, returns L3A_ERROR_CANCELLED. Since
- * 0.13. */
+/* Calls back for those that have pictures, in the order of their names. If the callback stops it, returns L3A_ERROR_CANCELLED.
+ * Since 0.13. */
 L3A_PUBLIC l3a_status l3a_library_folders(l3a_library *library, const char *folder, l3a_folder_callback *each, void *user);
 
 typedef enum l3a_library_state {
@@ -1462,8 +1521,8 @@ typedef struct l3a_library_picture {
     l3a_library_state state;
     const char *problem; /* "" if there is none */
     uint64_t bytes;
-    int64_t modified; /* nanoseconds; 0: not certain */
-    int64_t taken;    /* seconds, in the camera's own time; INT64_MIN: unknown */
+    int64_t modified;  /* nanoseconds; 0: not certain */
+    int64_t taken;     /* seconds, in the camera's own time; INT64_MIN: unknown */
     uint64_t checksum; /* 0: not known yet */
     uint64_t copies;   /* other pictures with the same bytes */
 } l3a_library_picture;

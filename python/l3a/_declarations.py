@@ -4,7 +4,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 1300
+VERSION_NUMBER = 1400
 
 
 class Status(IntEnum):
@@ -65,12 +65,35 @@ class Filter(IntEnum):
     BICUBIC = 1
 
 
+class CropRule(IntEnum):
+    """l3a_crop_rule"""
+    SQUASHED = 1
+    DOWN = 2
+
+
 class Pool(IntEnum):
     """l3a_pool"""
     DEFAULT = 0
     CLS = 1
     MEAN = 2
     CLS_MEAN = 3
+    MAX = 4
+    MAP = 5
+    PROJECTION = 6
+
+
+class Activation(IntEnum):
+    """l3a_activation"""
+    DEFAULT = 0
+    GELU = 1
+    QUICK_GELU = 2
+    TANH_GELU = 3
+
+
+class NetworkPrecision(IntEnum):
+    """l3a_network_precision"""
+    FLOAT32 = 0
+    BF16 = 1
 
 
 class LibraryState(IntEnum):
@@ -361,6 +384,8 @@ class l3a_loader_options(Structure):
         ("picture", c_void_p),
         ("ahead", c_size_t),
         ("views", c_size_t),
+        ("crop", c_double),
+        ("crop_rules", c_int),
     ]
 
 
@@ -388,6 +413,16 @@ class l3a_backbone_options(Structure):
         ("mean", c_float * 3),
         ("deviation", c_float * 3),
         ("filter", c_int),
+        ("heads", c_size_t),
+        ("layer", c_size_t),
+        ("activation", c_int),
+        ("precision", c_int),
+        ("epsilon", c_double),
+        ("crop", c_double),
+        ("published", c_int),
+        ("stride_first", c_int),
+        ("offset", c_int),
+        ("crop_rules", c_int),
     ]
 
 
@@ -406,6 +441,17 @@ class l3a_backbone_info(Structure):
         ("preprocess", c_char * 128),
         ("sha256", c_char * 65),
         ("engine", c_char_p),
+        ("heads", c_size_t),
+        ("layer", c_size_t),
+        ("activation", c_char_p),
+        ("epsilon", c_double),
+        ("crop", c_double),
+        ("crop_rules", c_int),
+        ("precision", c_int),
+        ("computed", c_int),
+        ("network", c_char * 96),
+        ("decided", c_char * 256),
+        ("skipped", c_char * 256),
     ]
 
 

@@ -242,10 +242,11 @@ static l3a_status check_rows_again(const struct ridge *ridge, double square) {
     FAIL_IF(!(off <= again_hopeless), context, L3A_ERROR_NUMERIC, "use a larger gamma, or precision double",
             "gamma = %s is too small for the recursion: it would learn from the rounding of the features", gamma);
     if (off > again_doubtful) {
-        report_warning(context,
-                       "gamma = %s is small for the recursion, which may learn from the rounding of the features: scores may be inexact; "
-                       "use a larger gamma, or precision double",
-                       gamma);
+        report_warning(
+            context,
+            "gamma = %s is small for the recursion, which may learn from the rounding of the features: scores may be inexact; "
+            "use a larger gamma, or precision double",
+            gamma);
     }
 done:
     return status;

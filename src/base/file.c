@@ -112,10 +112,12 @@ static int posix_lock(int file, const char *path) {
     return 0;
 }
 
-/* Locks of the open file, not of the process, which would lose them as soon as it closed any descriptor of the same file. For others,
- * they are the same: a program with locks of its process (F_SETLK) and this one lock each other out. */
+/* Locks of the open file, not of the process, which would lose them as soon as it closed any descriptor of the same file. For
+ * others, they are the same: a program with locks of its process (F_SETLK) and this one lock each other out. */
 static int posix_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
-    struct flock range = {.l_type = kind == BYTES_UNLOCK ? F_UNLCK : kind == BYTES_READ ? F_RDLCK : F_WRLCK,
+    struct flock range = {.l_type = kind == BYTES_UNLOCK ? F_UNLCK
+                                    : kind == BYTES_READ ? F_RDLCK
+                                                         : F_WRLCK,
                           .l_whence = SEEK_SET,
                           .l_start = offset,
                           .l_len = count};

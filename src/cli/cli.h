@@ -209,8 +209,32 @@ l3a_status open_features_to_score(const struct arguments *arguments, const char 
 /* Reads --views 1|5|9|14 of a command that sees pictures; 0 if it is not given. If it is invalid, explains on stderr and returns
  * false. */
 bool views_argument(const struct arguments *arguments, size_t *views);
-/* Reads --pool, --size, --mean, --std and --filter. If one is invalid, explains on stderr and returns false. */
+#define POOL_CHOICES "cls|mean|cls+mean|max|map|projection"
+#define ACTIVATION_CHOICES "gelu|quick_gelu|tanh_gelu"
+/* The options about a network and its pictures; `when` is the beginning of their help. */
+#define BACKBONE_OPTIONS(when)                                                                                                     \
+    {"pool", POOL_CHOICES,                                                                                                         \
+     when "ViT: the class token; the mean or the maximum of the patches; or what the network itself makes of them [cls, or map "   \
+          "without a class token]"},                                                                                               \
+        {"size", "N", when "side length that pictures are resized to [the network's own]"},                                        \
+        {"mean", "X or R,G,B", when "mean to subtract, from 0 to 1 [the network's]"},                                              \
+        {"std", "X or R,G,B", when "standard deviation to divide by [the network's]"},                                             \
+        {"filter", "bilinear|bicubic", when "filter for resizing pictures [bilinear]"},                                            \
+        {"preprocess", "squash|checkpoint",                                                                                        \
+         when "squash: resize the whole picture to a square; checkpoint: cut out its middle, with the filter and the share that "  \
+              "the configuration beside the checkpoint says [squash]"},                                                            \
+        {"heads", "N", when "ViT: attention heads of a block [as the configuration says]"},                                        \
+        {"activation", ACTIVATION_CHOICES, when "ViT: what its blocks apply [as the configuration says]"},                         \
+        {"layer", "N", when "ViT: compute the first N blocks [all]"}, {                                                            \
+        "backbone-precision", "float32|bf16",                                                                                      \
+            when "numbers that the network computes in; bf16 is faster where the processor has it [float32]"                       \
+    }
+/* Their names; NULL after the last. */
+extern const char *const backbone_option_names[];
+/* Reads them. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
+/* The first of them that is given, or NULL. */
+const char *backbone_argument_given(const struct arguments *arguments);
 
 /* Reads --shard I/N; both are 0 if it is not given. If it is invalid, explains on stderr and returns false. */
 bool shard_argument(const struct arguments *arguments, size_t *shard, size_t *shards);

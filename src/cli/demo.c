@@ -265,8 +265,8 @@ static void say_what_next(const struct demo *demo) {
     print_command(demo, " teach mine.l3a folders:photos --backbone DEMO/backbone.safetensors");
     print_command(demo, " tag mine.l3a others");
     print_command(demo, " undo mine.l3a");
-    printf("The demo's backbone has only seen drawings. For photographs, use a ViT, ResNet or TResNet checkpoint from timm or\n"
-           "torchvision. To teach in a browser instead, type\n");
+    printf("The demo's backbone has only seen drawings. For photographs, use a network trained on photographs, such as\n"
+           "those in docs/backbones.md. To teach in a browser instead, type\n");
     print_command(demo, " serve --demo");
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 /* How threads wait for work; the command chooses sleeping unless the user has chosen. */
 static void print_waiting(void) {
@@ -79,6 +80,8 @@ static void print_plugin(l3a_context *context, const char *name, const char *tit
 }
 
 const struct option doctor_options[] = {
+    {"backbone", "FILE", "measure how many pictures a second this checkpoint's network takes here, in each precision"},
+    BACKBONE_OPTIONS(""),
     {NULL, NULL, NULL},
 };
 
@@ -120,6 +123,62 @@ static void print_devices(l3a_context *context) {
     }
 }
 
+/* How many pictures a second a network takes, of which there are copies of one; 0 if that fails. */
+static double network_rate(l3a_backbone *backbone) {
+    enum { PICTURES = 16, ROUNDS = 3 };
+    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    const size_t size = 3 * info->size * info->size;
+    float *pictures = calloc(PICTURES * size, sizeof *pictures), *features = calloc(PICTURES * info->width, sizeof *features);
+    double best = 0;
+    for (int i = 0; pictures && features && i <= ROUNDS; i++) { /* the first round is for warming up */
+        struct timespec start, end;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        if (l3a_backbone_run(backbone, pictures, PICTURES, features) != L3A_OK) {
+            best = 0;
+            break;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+        best = i && PICTURES / seconds > best ? PICTURES / seconds : best;
+    }
+    free(pictures);
+    free(features);
+    return best;
+}
+
+static int print_network_speed(const struct arguments *arguments, const char *path) {
+    static const struct {
+        l3a_network_precision precision;
+        const char *name;
+    } precisions[] = {{L3A_NETWORK_FLOAT32, "float32"}, {L3A_NETWORK_BF16, "bf16"}};
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
+        l3a_backbone_options options; /* mean and deviation make no difference here */
+        if (!backbone_arguments(arguments, &options)) {
+            return EXIT_USAGE;
+        }
+        options.precision = precisions[i].precision;
+        for (size_t c = 0; c < 3; c++) {
+            options.mean[c] = options.deviation[c] = 0.5F;
+        }
+        l3a_backbone *backbone = NULL;
+        const l3a_status status = l3a_backbone_open(arguments->context, path, &options, &backbone);
+        if (status != L3A_OK) {
+            return explain(arguments, status);
+        }
+        const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+        if (!i) {
+            printf("backbone     %s (%s), %.1f million parameters, features %zu wide\n", info->name, info->engine,
+                   (double)info->parameters * 1e-6, info->width);
+        }
+        if (info->computed == precisions[i].precision) {
+            printf("             %s: %.1f pictures/s (measured now, %zu x %zu, without reading them)\n", precisions[i].name,
+                   network_rate(backbone), info->size, info->size);
+        }
+        l3a_backbone_free(backbone);
+    }
+    return EXIT_DONE;
+}
+
 int doctor_command(struct arguments *arguments) {
     l3a_machine machine = {.size = sizeof machine};
     l3a_plan plan = {.size = sizeof plan};
@@ -127,6 +186,9 @@ int doctor_command(struct arguments *arguments) {
     char text[32];
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+    }
+    if (argument(arguments, "backbone")) {
+        return print_network_speed(arguments, argument(arguments, "backbone"));
     }
     l3a_status status = l3a_machine_query(arguments->context, &machine);
     if (status != L3A_OK) {

@@ -11,11 +11,7 @@ const struct option extract_options[] = {
     {"split", "NAME", "split of the data set: trainval, test, train2014, …"},
     {"difficult", "absent|ignore", "VOC: a class with only difficult objects is absent, or left out of the metrics [absent]"},
     {"o", "FILE", "feature file to write"},
-    {"pool", "cls|mean|cls+mean", "ViT: the class token, the mean of the patches, or both [cls]"},
-    {"size", "N", "side length that pictures are resized to [the network's own]"},
-    {"mean", "X or R,G,B", "mean to subtract, from 0 to 1 [the network family's]"},
-    {"std", "X or R,G,B", "standard deviation to divide by [the network family's]"},
-    {"filter", "bilinear|bicubic", "filter for resizing pictures [bilinear]"},
+    BACKBONE_OPTIONS(""),
     {"views", "1|5|9|14", "1: the whole picture; more: also so many crops of it, each with features of its own [1]"},
     {"shard", "I/N", "extract only shard I of N of the pictures, from 1/N to N/N; l3a merge joins the files"},
     {"shards", "N",
@@ -27,62 +23,6 @@ const struct option extract_options[] = {
     {"strict", NULL, "stop at the first picture that cannot be read, instead of skipping it"},
     {NULL, NULL, NULL},
 };
-
-/* "0.5" or "0.485,0.456,0.406" */
-static bool parse_channels(const struct arguments *arguments, const char *name, float channels[3]) {
-    struct list list;
-    const char *text = argument(arguments, name);
-    bool good = text && list_parse(text, &list);
-    if (!text || !good) {
-        return !text;
-    }
-    good = list.count == 1 || list.count == 3;
-    for (size_t i = 0; good && i < 3; i++) {
-        char *end;
-        const char *item = list.items[list.count == 3 ? i : 0];
-        channels[i] = strtof(item, &end);
-        good = end != item && !*end && channels[i] >= 0 && channels[i] <= 10;
-    }
-    list_free(&list);
-    if (!good) {
-        complain(arguments, "--%s: '%s' is neither one number nor three separated by commas", name, text);
-    }
-    return good;
-}
-
-bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options) {
-    const char *pool = argument(arguments, "pool") ? argument_choice(arguments, "pool", "cls|mean|cls+mean", "cls") : "";
-    if (!pool) {
-        return false;
-    }
-    *options = (l3a_backbone_options){.size = sizeof *options};
-    options->pool = strcmp(pool, "cls") == 0    ? L3A_POOL_CLS
-                    : strcmp(pool, "mean") == 0 ? L3A_POOL_MEAN
-                    : pool[0]                   ? L3A_POOL_CLS_MEAN
-                                                : L3A_POOL_DEFAULT;
-    const char *filter = argument_choice(arguments, "filter", "bilinear|bicubic", "bilinear");
-    uint64_t size = 0;
-    if (!filter || !argument_integer(arguments, "size", 32, 4096, &size)) {
-        return false;
-    }
-    options->filter = strcmp(filter, "bicubic") == 0 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;
-    options->side = (size_t)size;
-    const bool mean = argument(arguments, "mean") != NULL, deviation = argument(arguments, "std") != NULL;
-    if (mean != deviation) {
-        complain(arguments, "--mean and --std must be given together");
-        return false;
-    }
-    if (!parse_channels(arguments, "mean", options->mean) || !parse_channels(arguments, "std", options->deviation)) {
-        return false;
-    }
-    for (size_t c = 0; c < 3 && mean; c++) {
-        if (!(options->deviation[c] > 0)) {
-            complain(arguments, "--std: the standard deviation must be positive");
-            return false;
-        }
-    }
-    return true;
-}
 
 /* What there is to extract, and how. */
 struct extraction {

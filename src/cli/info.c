@@ -106,8 +106,36 @@ static void print_json_backbone(struct printer *printer, const l3a_backbone_info
     put_count(printer, "width", info->width);
     put_text(printer, "preprocess", info->preprocess);
     put_text(printer, "pool", info->pool);
+    if (info->heads) {
+        put_count(printer, "heads", info->heads);
+    }
+    if (info->activation) {
+        put_text(printer, "activation", info->activation);
+    }
+    put_number(printer, "epsilon", info->epsilon, 9);
+    put_text(printer, "network", info->network);
+    put_text(printer, "decided", info->decided);
+    put_text(printer, "skipped", info->skipped);
     put_text(printer, "sha256", info->sha256);
     put_close(printer, '}');
+}
+
+static void print_line(const char *title, const char *text) {
+    if (text[0]) {
+        printf("  %s: %s\n", title, text);
+    }
+}
+
+static void print_text_backbone(const l3a_backbone_info *info) {
+    printf("  backbone: %s (%s), %" PRIu64 " parameters, %.0f operations per picture, features %zu wide\n  preprocess: %s\n"
+           "  pool: %s\n",
+           info->name, info->family, info->parameters, info->flops, info->width, info->preprocess, info->pool);
+    if (info->heads) {
+        printf("  blocks: %zu heads, %s, epsilon %g\n", info->heads, info->activation, info->epsilon);
+    }
+    print_line("recipe", info->decided);
+    print_line("skipped", info->skipped);
+    print_line("sha256", info->sha256);
 }
 
 /* Prints which network a checkpoint contains, or why it is not a known one. */
@@ -124,9 +152,7 @@ static void print_backbone(struct printer *printer, const struct arguments *argu
     } else if (json) {
         print_json_backbone(printer, info);
     } else {
-        printf("  backbone: %s (%s), %" PRIu64 " parameters, %.0f operations per picture, features %zu wide\n  preprocess: %s\n"
-               "  pool: %s\n  sha256: %s\n",
-               info->name, info->family, info->parameters, info->flops, info->width, info->preprocess, info->pool, info->sha256);
+        print_text_backbone(info);
     }
     l3a_backbone_free(backbone);
 }

@@ -12,11 +12,7 @@ const struct option predict_options[] = {
     {"top", "N", "print the N classes with the highest scores"},
     {"threshold", "X", "print the classes with a score above this [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
-    {"pool", "cls|mean|cls+mean", "as in extract"},
-    {"size", "N", "as in extract"},
-    {"mean", "X or R,G,B", "as in extract"},
-    {"std", "X or R,G,B", "as in extract"},
-    {"filter", "bilinear|bicubic", "as in extract"},
+    BACKBONE_OPTIONS("as in extract: "),
     {"orient", NULL, "as in extract"},
     {NULL, NULL, NULL},
 };
@@ -181,7 +177,7 @@ static int predict_pictures(const struct arguments *arguments, struct view view)
     }
     const l3a_tagger_options options = {.size = sizeof options,
                                         .backbone = argument(arguments, "backbone"),
-                                        .backbone_options = &backbone,
+                                        .backbone_options = backbone_argument_given(arguments) ? &backbone : NULL,
                                         .picture_options = &picture,
                                         .batch = 1, /* the tags of a picture do not depend on its neighbours */
                                         .views = views};
@@ -213,12 +209,10 @@ static int predict_features(const struct arguments *arguments, struct view view)
 
 /* With --features there are no pictures to prepare. */
 static bool pictures_only_unused(const struct arguments *arguments) {
-    static const char *const names[] = {"pool", "size", "mean", "std", "filter", "orient"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (argument(arguments, names[i])) {
-            complain(arguments, "--%s is about pictures, and has no effect with --features", names[i]);
-            return false;
-        }
+    const char *name = argument(arguments, "orient") ? "orient" : backbone_argument_given(arguments);
+    if (name) {
+        complain(arguments, "--%s is about pictures, and has no effect with --features", name);
+        return false;
     }
     return true;
 }

@@ -26,6 +26,7 @@ const struct option serve_options[] = {
     {"readonly", NULL, "only tag; take no lessons"},
     {"no-unlabelled", NULL, "lessons do not use the other pictures of the library"},
     {"backbone", "FILE", "the model's checkpoint, if the model does not know where it is; makes MODEL if there is none"},
+    BACKBONE_OPTIONS("new model: "),
     {"batch", "N", "pictures that the backbone computes at a time [16]"},
     {"queue", "N", "pictures that may wait; more are refused with 429 [512]"},
     {"connections", "N", "connections at a time [4096]"},
@@ -161,6 +162,14 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
     return status;
 }
 
+static int network_options(const struct arguments *arguments, const char *path, l3a_backbone_options *options) {
+    const char *given = backbone_argument_given(arguments);
+    if (!backbone_arguments(arguments, options)) {
+        return EXIT_USAGE;
+    }
+    return given && !access(path, F_OK) ? complain(arguments, "--%s is for a new model, and %s exists", given, path) : EXIT_DONE;
+}
+
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
 static int serve(const struct arguments *arguments, const char *path, struct serve_options *options) {
     const l3a_context_options context_options = {.size = sizeof context_options,
@@ -168,18 +177,27 @@ static int serve(const struct arguments *arguments, const char *path, struct ser
                                                  .device = arguments->device,
                                                  .on_event = serve_on_event,
                                                  .event_user = options->events};
-    const l3a_tagger_options tagger_options = {
-        .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
+    const bool create = argument(arguments, "backbone") && access(path, F_OK);
+    l3a_backbone_options backbone;
+    const l3a_tagger_options tagger_options = {.size = sizeof tagger_options,
+                                               .backbone = argument(arguments, "backbone"),
+                                               .backbone_options = create ? &backbone : NULL,
+                                               .commit = 1};
     l3a_context *context = NULL;
     l3a_lock *lock = NULL;
     l3a_tagger *tagger = NULL;
+    const int usage = network_options(arguments, path, &backbone);
+    if (usage != EXIT_DONE) {
+        close(options->address.socket);
+        return usage;
+    }
     l3a_status status = l3a_context_create(&context_options, &context);
     if (status == L3A_OK) {
         status = l3a_lock_take(context, path, 0, &lock);
     }
     if (status == L3A_OK) {
-        status = tagger_options.backbone && access(path, F_OK) ? create_tagger(context, path, &tagger_options, &tagger)
-                                                               : l3a_tagger_open(context, path, &tagger_options, &tagger);
+        status = create ? create_tagger(context, path, &tagger_options, &tagger)
+                        : l3a_tagger_open(context, path, &tagger_options, &tagger);
     }
     const char *hint = l3a_error_hint(context);
     int code = explain_error(arguments, status, l3a_error_text(context),

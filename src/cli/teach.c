@@ -29,8 +29,7 @@ const struct option teach_options[] = {
     {"precision", "mixed|double", "new model: float32 products in float64 sums, or float64 throughout [mixed]"},
     {"seed", "N", "new model: seed of the random layer [2025]"},
     {"views", "1|5|9|14", "new model: 1: the whole picture; more: also so many crops of it, for small things in it [1]"},
-    {"pool", "cls|mean|cls+mean", "new model: as in extract"},
-    {"size", "N", "new model: as in extract"},
+    BACKBONE_OPTIONS("new model: "),
     {"no-orient", NULL, "new model: leave pictures as stored, instead of rotating them by their EXIF orientation"},
     {"format", "table|json", "output format [table]"},
     {NULL, NULL, NULL},
@@ -262,7 +261,7 @@ static int adapt(const struct arguments *arguments, l3a_tagger *tagger) {
 
 /* Opens the model's tagger, or makes a new one. */
 static int open_tagger(const struct arguments *arguments, bool *made, l3a_tagger **tagger) {
-    static const char *const for_new[] = {"pool", "size", "no-orient"};
+    const char *for_new = argument(arguments, "no-orient") ? "no-orient" : backbone_argument_given(arguments);
     l3a_backbone_options backbone;
     if (!backbone_arguments(arguments, &backbone)) {
         return EXIT_USAGE;
@@ -270,16 +269,14 @@ static int open_tagger(const struct arguments *arguments, bool *made, l3a_tagger
     *made = access(arguments->positionals[0], F_OK) && errno == ENOENT;
     if (*made && !argument(arguments, "backbone")) {
         complain(arguments, "%s: there is no such model yet, and a new one needs a backbone", arguments->positionals[0]);
-        print_hint("add --backbone FILE, a checkpoint of a ViT, ResNet or TResNet; the model will remember it");
+        print_hint("add --backbone FILE, the checkpoint of a network (docs/backbones.md lists them); the model will remember it");
         return EXIT_USAGE;
     }
     if (*made) {
         return explain(arguments, make_tagger(arguments, &backbone, tagger));
     }
-    for (size_t i = 0; i < sizeof for_new / sizeof for_new[0]; i++) {
-        if (argument(arguments, for_new[i])) {
-            return complain(arguments, "--%s is for a new model, and %s exists", for_new[i], arguments->positionals[0]);
-        }
+    if (for_new) {
+        return complain(arguments, "--%s is for a new model, and %s exists", for_new, arguments->positionals[0]);
     }
     const l3a_tagger_options options = {.size = sizeof options, .backbone = argument(arguments, "backbone")};
     const l3a_status status = l3a_tagger_open(arguments->context, arguments->positionals[0], &options, tagger);

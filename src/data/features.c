@@ -11,16 +11,30 @@
 
 enum { CLASS_LIMIT = 1 << 14 };
 
-const char *const provenance[PROVENANCE] = {"backbone", "sha256", "preprocess", "pool"};
+const char *const provenance[PROVENANCE] = {"backbone", "sha256", "preprocess", "pool", "network"};
 
 size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]) {
-    enum { NAME, CHECKSUM };
+    enum { NAME, CHECKSUM, NETWORK = PROVENANCE - 1 };
     const bool same = mine[CHECKSUM] && theirs[CHECKSUM] && strcmp(mine[CHECKSUM], theirs[CHECKSUM]) == 0;
     size_t i = same ? CHECKSUM : NAME;
     while (i < PROVENANCE && !(mine[i] && theirs[i] && strcmp(mine[i], theirs[i]) != 0)) {
         i++;
     }
-    return i;
+    return i == PROVENANCE && same && !mine[NETWORK] != !theirs[NETWORK] ? NETWORK : i;
+}
+
+bool provenance_is_new(const char *const values[PROVENANCE]) {
+    static const char *const new_pools[] = {"max", "map", "projection"};
+    enum { PREPROCESS = 2, POOL, NETWORK };
+    bool is_new = values[NETWORK] || (values[PREPROCESS] && strstr(values[PREPROCESS], " crop "));
+    for (size_t i = 0; values[POOL] && i < sizeof new_pools / sizeof *new_pools; i++) {
+        is_new = is_new || strcmp(values[POOL], new_pools[i]) == 0;
+    }
+    return is_new;
+}
+
+const char *provenance_text(const char *value) {
+    return value ? value : "as usual";
 }
 
 const char difficult_record[] = "difficult", views_record[] = "views", bad_record[] = "bad";

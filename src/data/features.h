@@ -53,7 +53,7 @@ l3a_status features_borrow(l3a_context *context, const float *values, const int8
                            const text_list *classes, l3a_features *features);
 
 /* The records that say how features were made: feature files carry them, runs record them, and models compare them. */
-enum { PROVENANCE = 4 };
+enum { PROVENANCE = 5 };
 extern const char *const provenance[PROVENANCE];
 /* The record "difficult" is "ignore" if a class that only has difficult objects is unknown. Without the record, such a class is
  * absent. */
@@ -71,8 +71,12 @@ bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards);
 /* As l3a_features_open(), but a shard may be without pictures. */
 l3a_status features_open(l3a_context *context, const char *path, bool may_be_empty, l3a_features **features);
 /* The index of the first value that both have and that differs, or PROVENANCE. The name of a network is ignored if the checksums
- * show that it is the same network. */
+ * show that it is the same network. The last record, `network`, says what is not usual; if it is missing, all is as usual. */
 size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]);
+/* Whether versions before 0.14 would make other features from such records, and not notice. */
+bool provenance_is_new(const char *const values[PROVENANCE]);
+/* The value of such a record for messages; it may be NULL. */
+const char *provenance_text(const char *value);
 
 /* Numbers that l3a_features_read() copies for a row. */
 static inline size_t features_row(const l3a_features *features) {

@@ -174,7 +174,8 @@ static l3a_status compare_provenance(l3a_context *context, const struct piece *o
     }
     const size_t i = provenance_conflict(mine, theirs);
     FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "join files that were made in the same way",
-            "%s is '%s' in %s and '%s' in %s", provenance[i], mine[i], one->path, theirs[i], other->path);
+            "%s is '%s' in %s and '%s' in %s", provenance[i], provenance_text(mine[i]), one->path, provenance_text(theirs[i]),
+            other->path);
 done:
     return status;
 }

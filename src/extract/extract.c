@@ -55,8 +55,9 @@ struct extraction {
 static uint64_t identity(const struct extraction *e) {
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
-    const char *const texts[] = {e->info->sha256, e->info->preprocess, e->info->pool};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    const char *const texts[] = {e->info->sha256, e->info->preprocess, e->info->pool, e->info->network};
+    const size_t count = e->info->network[0] ? 4 : 3; /* parts that 0.13 has begun can be finished */
+    for (size_t i = 0; i < count; i++) {
         XXH3_64bits_update(&state, texts[i], strlen(texts[i]) + 1);
     }
     for (size_t i = 0; i < e->rows; i++) {
@@ -75,7 +76,9 @@ static uint64_t whole_identity(const struct extraction *e, const struct backbone
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, numbers, sizeof numbers);
     for (size_t i = 1; i < PROVENANCE; i++) { /* the name of the network may differ, its checksum may not */
-        XXH3_64bits_update(&state, record->values[i], strlen(record->values[i]) + 1);
+        if (record->values[i]) {
+            XXH3_64bits_update(&state, record->values[i], strlen(record->values[i]) + 1);
+        }
     }
     for (size_t i = 0; i < classes; i++) {
         const char *name = l3a_dataset_class(e->dataset, i);
@@ -277,7 +280,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
     }
     TRY(add_record(context, keys, values, "classes", &names));
     for (size_t i = 0; i < PROVENANCE; i++) {
-        TRY(text_record_set(context, keys, values, provenance[i], record.values[i]));
+        TRY(record.values[i] ? text_record_set(context, keys, values, provenance[i], record.values[i]) : L3A_OK);
     }
     TRY(add_record(context, keys, values, bad_record, &bad));
     TRY(text_record_set(context, keys, values, "data", e->dataset->name));

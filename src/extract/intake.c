@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "data/features.h"
 #include "net/backbone.h"
+#include "net/recipe.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,8 @@ void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options
     *options = (l3a_loader_options){.size = sizeof *options};
     options->width = options->height = info->size;
     options->filter = info->filter;
+    options->crop = info->crop;
+    options->crop_rules = info->crop_rules;
     options->picture = picture;
     options->views = views ? views : 1;
     memcpy(options->mean, info->mean, sizeof options->mean);
@@ -99,12 +102,14 @@ void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone
     record->values[1] = info->sha256;
     record->values[2] = record->preprocess;
     record->values[3] = info->pool;
+    record->values[4] = info->network[0] ? info->network : NULL;
 }
 
-void backbone_record_read(const char *preprocess, const char *pool, l3a_backbone_options *options, int *orient) {
+void backbone_record_read(const char *preprocess, const char *pool, const char *network, l3a_backbone_options *options,
+                          int *orient) {
     const char *rest = "";
     *options = (l3a_backbone_options){.size = sizeof *options};
-    *orient = preprocess && backbone_options_parse(preprocess, pool, options, &rest) && strcmp(rest, oriented) == 0;
+    *orient = preprocess && recipe_parse(preprocess, pool, network, options, &rest) && strcmp(rest, oriented) == 0;
 }
 
 l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features) {
@@ -113,7 +118,7 @@ l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_featu
     l3a_status status = L3A_OK;
     backbone_record(l3a_backbone_describe(backbone), orient, &record);
     for (size_t i = 0; i < PROVENANCE; i++) {
-        TRY(l3a_features_set_record(features, provenance[i], record.values[i]));
+        TRY(record.values[i] ? l3a_features_set_record(features, provenance[i], record.values[i]) : L3A_OK);
     }
 done:
     return status;

@@ -44,12 +44,13 @@ void intake_close(struct intake *intake);
 /* How the features of a network are recorded, in the order of `provenance` (features.h). */
 struct backbone_record {
     char preprocess[160];
-    const char *values[4];
+    const char *values[5]; /* the last may be NULL */
 };
 
 void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record);
 /* The options with which a backbone and its pictures are recorded like this, as far as that can be told; the defaults for the rest.
- * preprocess and pool may be NULL. */
-void backbone_record_read(const char *preprocess, const char *pool, l3a_backbone_options *options, int *orient);
+ * Each text may be NULL. */
+void backbone_record_read(const char *preprocess, const char *pool, const char *network, l3a_backbone_options *options,
+                          int *orient);
 
 #endif

@@ -20,7 +20,8 @@
  * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
  * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image, and
  * gives pseudo-labels by the combined score. In version 7 the setting `pseudo-from` says by which. Version 8 has unlabelled images:
- * its metadata `unlabelled` has their number, that of the images that they were drawn from, and the trace of their sums. */
+ * its metadata `unlabelled` has their number, that of the images that they were drawn from, and the trace of their sums. Version 9
+ * may have them; its records say something of the network that older versions would not notice. */
 #ifndef L3A_FILE_MODEL_H
 #define L3A_FILE_MODEL_H
 
@@ -31,7 +32,8 @@ extern const char model_format[];       /* "l3a-model" */
 extern const char file_record_prefix[]; /* "record." */
 
 enum {
-    MODEL_VERSION = 8,
+    MODEL_VERSION = 9,
+    MODEL_VERSION_OF_UNLABELLED = 8,
     MODEL_VERSION_OF_LABELLED = 7,
     MODEL_VERSION_OF_COMBINED_LABELS = 6,
     MODEL_VERSION_WITHOUT_VIEWS = 5,

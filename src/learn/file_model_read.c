@@ -35,13 +35,17 @@ struct newer_setting {
 };
 
 static struct newer_setting newer_setting(const char *name) {
-    static const struct newer_setting newer[] = {
-        {"alpha", 2, NULL},           {"skip-features", 2, NULL},
-        {"thresholds", 2, NULL},      {"keep-phases", 2, NULL},
-        {"privacy-limit", 2, NULL},   {"lift", 3, NULL},
-        {"gamma-from", 5, NULL},      {"views", 6, NULL},
-        {"score-views", 6, NULL},     {"pseudo-from", MODEL_VERSION_OF_LABELLED, "combined"},
-        {"beta", MODEL_VERSION, NULL}};
+    static const struct newer_setting newer[] = {{"alpha", 2, NULL},
+                                                 {"skip-features", 2, NULL},
+                                                 {"thresholds", 2, NULL},
+                                                 {"keep-phases", 2, NULL},
+                                                 {"privacy-limit", 2, NULL},
+                                                 {"lift", 3, NULL},
+                                                 {"gamma-from", 5, NULL},
+                                                 {"views", 6, NULL},
+                                                 {"score-views", 6, NULL},
+                                                 {"pseudo-from", MODEL_VERSION_OF_LABELLED, "combined"},
+                                                 {"beta", MODEL_VERSION_OF_UNLABELLED, NULL}};
     for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
         if (strcmp(name, newer[i].name) == 0) {
             return newer[i];
@@ -388,7 +392,7 @@ static l3a_status load_unlabelled(const safetensors *file, l3a_model *model) {
     const struct tensor *tensor, *sum;
     char trace[NUMBER_TEXT];
     l3a_status status = L3A_OK;
-    if (file_version(file) < MODEL_VERSION) {
+    if (file_version(file) < MODEL_VERSION_OF_UNLABELLED || (file_version(file) > MODEL_VERSION_OF_UNLABELLED && !text)) {
         return L3A_OK;
     }
     if (!text || sscanf(text, "%" SCNu64 " %" SCNu64 " %31s", &unlabelled->images, &unlabelled->drawn_from, trace) != 3 ||

@@ -3,6 +3,7 @@
 
 #include "common/number.h"
 #include "base/settings.h"
+#include "data/features.h"
 #include "format/safetensors.h"
 
 #include <inttypes.h>
@@ -161,11 +162,23 @@ static bool takes_views(const l3a_model *model) {
     return model->options.views > 1 || model->options.score_views > 1;
 }
 
+/* Whether older versions would take the features of other networks for those of this model. */
+static bool has_new_network(const l3a_model *model) {
+    const char *values[PROVENANCE];
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        values[i] = model_record(model, provenance[i]);
+    }
+    return provenance_is_new(values);
+}
+
 /* The first version that says how the model learns. */
 static int version_for(const l3a_model *model, bool only_phases) {
     const struct model_options *options = &model->options;
-    if (model->evidence->unlabelled.total) {
+    if (has_new_network(model)) {
         return MODEL_VERSION;
+    }
+    if (model->evidence->unlabelled.total) {
+        return MODEL_VERSION_OF_UNLABELLED;
     }
     if (options->views > 1 && options->pseudo != L3A_PSEUDO_OFF && options->pseudo_from != L3A_PSEUDO_FROM_COMBINED) {
         return MODEL_VERSION_OF_LABELLED;
@@ -179,7 +192,7 @@ static l3a_status describe_model(const l3a_model *model, struct description *des
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const struct unlabelled *unlabelled = &model->evidence->unlabelled;
-    const bool only_phases = !takes_views(model) && !unlabelled->total && has_only_phases(model);
+    const bool only_phases = !takes_views(model) && !unlabelled->total && !has_new_network(model) && has_only_phases(model);
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(describe(description, "format", "%s", model_format));
     TRY(describe(description, "version", "%d", version_for(model, only_phases)));

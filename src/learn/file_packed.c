@@ -1,6 +1,7 @@
 #include "learn/file_packed.h"
 
 #include "common/number.h"
+#include "data/features.h"
 #include "format/checkpoint.h"
 #include "learn/file_model.h"
 
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 2, VERSION_WITHOUT_VIEWS = 1, LONGEST_NAME = 200 };
+enum { VERSION = 3, VERSION_OF_VIEWS = 2, VERSION_WITHOUT_VIEWS = 1, LONGEST_NAME = 200 };
 static const char format_name[] = "l3a-packed";
 const char packed_backbone_prefix[] = "backbone.";
 
@@ -22,6 +23,15 @@ static size_t row_setting_count(int version) {
 
 /* ---- Writing ---- */
 
+/* The first version that says how features are made. */
+static int version_for(const struct model_options *options, const struct packing *packing) {
+    const char *values[PROVENANCE];
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        values[i] = text_record_find(packing->record_keys, packing->record_values, provenance[i]);
+    }
+    return provenance_is_new(values) ? VERSION : options->views > 1 ? VERSION_OF_VIEWS : VERSION_WITHOUT_VIEWS;
+}
+
 static l3a_status describe(const l3a_model *model, const struct packing *packing, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     text_builder classes = {.context = context};
@@ -29,7 +39,7 @@ static l3a_status describe(const l3a_model *model, const struct packing *packing
     char text[256];
     struct model_options options = model->options;
     options.views = scored_views(&options); /* nothing else is done with it */
-    const int version = options.views > 1 ? VERSION : VERSION_WITHOUT_VIEWS;
+    const int version = version_for(&options, packing);
     TRY(text_record_set(context, keys, values, "format", format_name));
     snprintf(text, sizeof text, "%d", version);
     TRY(text_record_set(context, keys, values, "version", text));

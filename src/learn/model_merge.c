@@ -48,7 +48,7 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
     }
     const size_t i = provenance_conflict(mine, theirs);
     FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "merge models that learned features made in the same way",
-            "%s is '%s' in one model and '%s' in the other", provenance[i], mine[i], theirs[i]);
+            "%s is '%s' in one model and '%s' in the other", provenance[i], provenance_text(mine[i]), provenance_text(theirs[i]));
 done:
     return status;
 }

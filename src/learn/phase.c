@@ -355,7 +355,8 @@ l3a_status phase_finish(l3a_model *model) {
         TRY(model_solve(model, phase->classes.count, &next));
         report_timing(context, "solve", clock_seconds() - start);
     } else {
-        TRY(ridge_check_update(&model->evidence->ridge, largest_square(model, &phase->scale), phase->classes.count, model->evidence->cross, phase->next.coefficients));
+        TRY(ridge_check_update(&model->evidence->ridge, largest_square(model, &phase->scale), phase->classes.count,
+                               model->evidence->cross, phase->next.coefficients));
     }
     if (!model->in_group) {
         warn_of_few_images(model);

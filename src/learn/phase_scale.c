@@ -87,7 +87,8 @@ done:
     return status;
 }
 
-/* d ‖z‖²/6k, since half of the numbers pass the ReLU and the entries of B have variance 1/3k; and ‖z‖² of the features beside them. */
+/* d ‖z‖²/6k, since half of the numbers pass the ReLU and the entries of B have variance 1/3k; and ‖z‖² of the features beside them.
+ */
 double largest_square(const l3a_model *model, const struct feature_scale *scale) {
     const double share = (double)model->options.dim / (6 * (double)model->width) + (model_dim(model) > model->options.dim ? 1 : 0);
     return share * scale->largest;

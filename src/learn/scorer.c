@@ -150,7 +150,8 @@ l3a_status check_provenance(l3a_context *context, size_t width, size_t views, co
     const size_t i = provenance_conflict(mine, theirs);
     FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH,
             "use features made with the backbone and the preprocessing that the model was learned with",
-            "%s: %s is '%s', but the model was learned with '%s'", features->path, provenance[i], theirs[i], mine[i]);
+            "%s: %s is '%s', but the model was learned with '%s'", features->path, provenance[i], provenance_text(theirs[i]),
+            provenance_text(mine[i]));
 done:
     return status;
 }

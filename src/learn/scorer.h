@@ -26,7 +26,7 @@ struct scorer {
     size_t views;             /* of the images that it scores */
     struct solution solution; /* none if there is no class */
     text_list classes;
-    double *thresholds; /* [classes] */
+    double *thresholds;   /* [classes] */
     uint64_t fingerprint; /* of all that scores depend on: another one, other scores */
     text_list record_keys, record_values;
     bool packed;       /* from a file without sums, which cannot be taught */

@@ -247,7 +247,8 @@ l3a_status lesson_sum(struct lesson *lesson) {
         TRY(sum_section(lesson, &lesson->sections.items[s]));
     }
     if (lesson->recursive) {
-        TRY(ridge_check_update(ridge, largest_square(model, &lesson->scale), lesson->classes.count, lesson->next.cross, lesson->next.coefficients));
+        TRY(ridge_check_update(ridge, largest_square(model, &lesson->scale), lesson->classes.count, lesson->next.cross,
+                               lesson->next.coefficients));
     } else if (!apart) {
         TRY(sums_cross(&ridge->sums, lesson->sign, lesson->next.cross));
     }

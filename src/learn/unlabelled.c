@@ -379,7 +379,8 @@ l3a_status model_judge(l3a_model *model, const uint64_t *checksums, const float 
         return L3A_OK;
     }
     TRY(unlabelled_copy(context, own, &made));
-    TRY(scatter_write(&made.sums, 0, 0, NULL)); /* a triangle: without some of its rows, a root would have to be searched for anew */
+    TRY(scatter_write(&made.sums, 0, 0,
+                      NULL)); /* a triangle: without some of its rows, a root would have to be searched for anew */
     TRY(wholes_create(model, found < UNLABELLED_ROWS ? found : UNLABELLED_ROWS, 0, &wholes));
     for (size_t i = 0, n = 0; i < count; i++) {
         const size_t times = count_sampled(&made, checksums[i], judged);

@@ -67,8 +67,9 @@ done:
 }
 
 /* ?2: the scope, with a slash at its end; NULL: there is none. */
-#define ROW                                                                                                                          \
-    "SELECT id, folder, slot, coalesce(taken, modified / 1000000000), CASE WHEN ?2 IS NULL OR folder IN (SELECT f.id FROM folder f " \
+#define ROW                                                                                                                        \
+    "SELECT id, folder, slot, coalesce(taken, modified / 1000000000), CASE WHEN ?2 IS NULL OR folder IN (SELECT f.id FROM folder " \
+    "f "                                                                                                                           \
     "WHERE substr(f.path || '/', 1, length(?2)) = ?2) THEN state ELSE 4 END, size FROM picture "
 static const char changed_rows[] = ROW "WHERE change > ?1 ORDER BY id", all_rows[] = ROW "ORDER BY id";
 

@@ -20,7 +20,8 @@ struct catalogue {
     uint32_t slot_count;    /* above every slot */
 };
 
-/* Takes over what has changed since, in a transaction of the caller. records: of the features file; no slot is above them. generation: of that file. */
+/* Takes over what has changed since, in a transaction of the caller. records: of the features file; no slot is above them.
+ * generation: of that file. */
 l3a_status catalogue_update(struct catalogue *catalogue, struct database *database, uint64_t records, int64_t generation);
 void catalogue_free(struct catalogue *catalogue);
 /* The position of an id, or catalogue->count. */

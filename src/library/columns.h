@@ -10,7 +10,8 @@
 #include <math.h>
 
 enum { SCORE_BLOCK = 4096 };
-/* Columns that are not of a class: how much in doubt the picture is, 1 (a score is at its threshold) to 0; and flags, as numbers. */
+/* Columns that are not of a class: how much in doubt the picture is, 1 (a score is at its threshold) to 0; and flags, as numbers.
+ */
 enum { COLUMN_DOUBT = -1, COLUMN_FLAGS = -2 };
 /* From here on, a score or a picture counts as unsure. */
 #define UNSURE 0.7f

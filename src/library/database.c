@@ -22,8 +22,8 @@ static l3a_status fail_code(struct database *database, int code, const char *tex
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         database->damaged = true;
-        return fail(context, L3A_ERROR_CHECKSUM, "run 'l3a index', which makes it again", "%s: this is not an index, or it is damaged",
-                    database->path);
+        return fail(context, L3A_ERROR_CHECKSUM, "run 'l3a index', which makes it again",
+                    "%s: this is not an index, or it is damaged", database->path);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return fail(context, L3A_ERROR_IO, "try again when it has ended", "%s: another process is writing to the index",

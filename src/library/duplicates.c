@@ -26,11 +26,11 @@ struct likeness {
     l3a_context *context;
     size_t slots;
     double closeness;
-    float *mean, *planes;    /* [width], [width x PLANES] */
+    float *mean, *planes;     /* [width], [width x PLANES] */
     uint64_t (*signs)[WORDS]; /* [slots] */
-    uint32_t *parents;       /* of a union-find over slots */
-    unsigned farthest;       /* bits that signatures of near-duplicates may differ in */
-    void *records;           /* two */
+    uint32_t *parents;        /* of a union-find over slots */
+    unsigned farthest;        /* bits that signatures of near-duplicates may differ in */
+    void *records;            /* two */
 };
 
 static uint32_t root_of(struct likeness *likeness, uint32_t slot) {
@@ -102,8 +102,8 @@ static l3a_status sign(struct likeness *likeness, size_t first, size_t count, fl
             features[i * width + k] -= likeness->mean[k];
         }
     }
-    matrix_multiply(likeness->context->threads, REAL_SINGLE, false, false, count, PLANES, width, 1, features, width, likeness->planes,
-                    PLANES, 0, sides, PLANES);
+    matrix_multiply(likeness->context->threads, REAL_SINGLE, false, false, count, PLANES, width, 1, features, width,
+                    likeness->planes, PLANES, 0, sides, PLANES);
     for (size_t i = 0; i < count; i++) {
         memset(likeness->signs[first + i], 0, sizeof likeness->signs[0]);
         for (size_t k = 0; k < PLANES; k++) {
@@ -248,7 +248,8 @@ l3a_status l3a_library_duplicates(l3a_library *library, double closeness, l3a_fo
             "a closeness of %g", closeness);
     TRY(library_refresh(library));
     likeness.slots = library->catalogue.slot_count;
-    /* Without their mean, pictures that are close are at a wider angle; three times the angle leaves room for that and for chance. */
+    /* Without their mean, pictures that are close are at a wider angle; three times the angle leaves room for that and for chance.
+     */
     likeness.farthest = (unsigned)(3 * acos(likeness.closeness) / PI * PLANES) + 16;
     TRY(make_signatures(&likeness));
     TRY(join_all(&likeness));

@@ -32,7 +32,8 @@ static l3a_status read_sort(struct search *search) {
     const l3a_find_options *options = search->options;
     const bool word = options->word || search->where.word, like = options->like_count || options->like_rows;
     l3a_status status = L3A_OK;
-    FAIL_IF(word && like, search->context, L3A_ERROR_ARGUMENT, "give one of them", "pictures cannot be ordered by a word and by others");
+    FAIL_IF(word && like, search->context, L3A_ERROR_ARGUMENT, "give one of them",
+            "pictures cannot be ordered by a word and by others");
     for (enum sort sort = SORT_SCORE; options->sort && sort <= SORT_NOVEL; sort++) {
         if (strcmp(options->sort, names[sort]) == 0) {
             search->sort = sort;
@@ -93,7 +94,8 @@ static l3a_status compare_features(struct search *search) {
     TRY(allocate(search->context, slots, sizeof *search->computed, &search->computed));
     search->ranks = search->computed;
     if (search->sort == SORT_WORD) {
-        TRY(library_rank_word(library, search->options->word ? search->options->word : search->where.word, slots, search->computed));
+        TRY(library_rank_word(library, search->options->word ? search->options->word : search->where.word, slots,
+                              search->computed));
     } else if (slots) {
         TRY(direction_compare(library, &search->direction, slots, search->computed));
     }

@@ -79,7 +79,8 @@ done:
     return status;
 }
 
-/* Whether the open file is the one that the database means, as the tagger would make it, with all the records that it should have. */
+/* Whether the open file is the one that the database means, as the tagger would make it, with all the records that it should have.
+ */
 static l3a_status check_slots(l3a_library *library, const char *id, bool *good) {
     const struct l3a_tagger *tagger = library->tagger;
     const struct slots *slots = &library->slots;
@@ -169,7 +170,8 @@ l3a_status library_suspect(l3a_library *library, l3a_status status) {
     return status;
 }
 
-/* The place of a damaged record is not used again: its block may have been scored. The checksum that takes its place is nobody's. */
+/* The place of a damaged record is not used again: its block may have been scored. The checksum that takes its place is nobody's.
+ */
 static l3a_status drop_record(l3a_library *library, int64_t slot, int64_t *change, size_t *dropped) {
     struct database *database = &library->database;
     l3a_status status = L3A_OK;
@@ -201,8 +203,8 @@ l3a_status library_drop_records(l3a_library *library, const bool *damaged, uint6
         }
     }
     if (dropped) {
-        report_warning(library->context, "%s: %zu of its records are damaged; their pictures are looked at again", library->slots.path,
-                       dropped);
+        report_warning(library->context, "%s: %zu of its records are damaged; their pictures are looked at again",
+                       library->slots.path, dropped);
     }
 done:
     return status;
@@ -224,7 +226,9 @@ static l3a_status make_recipe(l3a_library *library) {
     text_builder text = {.context = library->context};
     backbone_record(l3a_backbone_describe(tagger->backbone), tagger->picture.orient, &record);
     for (size_t i = 0; i < sizeof record.values / sizeof record.values[0]; i++) {
-        text_builder_print(&text, "%s; ", record.values[i]);
+        if (record.values[i]) {
+            text_builder_print(&text, "%s; ", record.values[i]);
+        }
     }
     text_builder_print(&text, "views %zu", (size_t)tagger->loading.views);
     library->recipe = text.text;

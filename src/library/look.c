@@ -189,7 +189,8 @@ static l3a_status look_at(struct batch *batch, l3a_reader *reader, struct item *
         struct item *item = chosen[i];
         const bool same = arrivals[i].checksum == item->checksum; /* otherwise it changes just now, and waits */
         if (arrivals[i].status == L3A_OK && same) {
-            memcpy(batch->features + (size_t)(item - batch->items) * numbers, features + good * numbers, numbers * sizeof *features);
+            memcpy(batch->features + (size_t)(item - batch->items) * numbers, features + good * numbers,
+                   numbers * sizeof *features);
             item->looked = true;
         } else if (same) {
             give_up_by_error(item, arrivals[i].error_text);
@@ -451,9 +452,9 @@ static l3a_status retry_heif(l3a_library *library) {
         TRY(database_begin(database));
         status = library_next_change(library, &change);
         if (status == L3A_OK) {
-            status = database_run(database,
-                                  "UPDATE picture SET state = 0, problem = NULL, change = ?1 WHERE state = 2 AND problem = '" NO_HEIF "'",
-                                  &change, 1);
+            status = database_run(
+                database, "UPDATE picture SET state = 0, problem = NULL, change = ?1 WHERE state = 2 AND problem = '" NO_HEIF "'",
+                &change, 1);
         }
         TRY(database_end(database, status));
     }
@@ -526,7 +527,10 @@ done:
 l3a_status l3a_library_look(l3a_library *library, const l3a_look_options *options, l3a_look_report *report) {
     REQUIRE(library, library);
     l3a_look_options own;
-    struct look look = {.library = library, .context = library->context, .report = {.size = sizeof look.report}, .options = &own,
+    struct look look = {.library = library,
+                        .context = library->context,
+                        .report = {.size = sizeof look.report},
+                        .options = &own,
                         .batch = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     int64_t waiting = 0;
     l3a_status status = L3A_OK;

@@ -55,9 +55,9 @@ l3a_status names_order(struct names *names, const struct catalogue *catalogue, s
     }
     TRY(allocate_zeroed(names->context, catalogue->count, sizeof *places, &places));
     /* The index of the table has the names of each folder in order. */
-    TRY(database_prepare(database,
-                         "SELECT p.id FROM folder f CROSS JOIN picture p ON p.folder = f.id AND p.state <> 4 ORDER BY f.path, p.name",
-                         &statement));
+    TRY(database_prepare(
+        database, "SELECT p.id FROM folder f CROSS JOIN picture p ON p.folder = f.id AND p.state <> 4 ORDER BY f.path, p.name",
+        &statement));
     TRY(database_step(database, statement, &row));
     while (row) {
         const size_t at = catalogue_find(catalogue, sqlite3_column_int64(statement, 0));

@@ -1,5 +1,5 @@
-/* The names of pictures in memory, and their order. They are read when something is first searched or sorted by its name; a picture's
- * name and folder never change, so later only new ones are read. */
+/* The names of pictures in memory, and their order. They are read when something is first searched or sorted by its name; a
+ * picture's name and folder never change, so later only new ones are read. */
 #ifndef L3A_LIBRARY_NAMES_H
 #define L3A_LIBRARY_NAMES_H
 
@@ -7,9 +7,9 @@
 
 struct names {
     l3a_context *context;
-    text_pool pool;    /* as the catalogue has its rows */
-    int64_t purges;    /* of that catalogue */
-    uint32_t *places;  /* [ordered]: in the order of paths, from 1; 0: it was gone by then */
+    text_pool pool;   /* as the catalogue has its rows */
+    int64_t purges;   /* of that catalogue */
+    uint32_t *places; /* [ordered]: in the order of paths, from 1; 0: it was gone by then */
     size_t ordered;
 };
 

@@ -4,10 +4,10 @@
  * |threshold - mean score of the library|, is within HALF of MIDDLE. Of these, a sample of CANDIDATES is taken; if there are fewer
  * than FEW, those nearest to that.
  *
- * Their features z are centred, and scaled to a mean square of 1. With the taught pictures T, M = I + TᵀT, and K = Z M⁻¹ Zᵀ says how
- * much two pictures have in common that is not known yet. The picture i with the largest Σⱼ Kᵢⱼ² / (1 + Kᵢᵢ) comes next: it takes
- * that much of the variance from all. K then becomes what it is once i is taught, K - kᵢkᵢᵀ / (1 + Kᵢᵢ), so that a picture nearly
- * like it is not asked for again. docs/teaching.md has the experiment that chose the rule (bench/judging.py). */
+ * Their features z are centred, and scaled to a mean square of 1. With the taught pictures T, M = I + TᵀT, and K = Z M⁻¹ Zᵀ says
+ * how much two pictures have in common that is not known yet. The picture i with the largest Σⱼ Kᵢⱼ² / (1 + Kᵢᵢ) comes next: it
+ * takes that much of the variance from all. K then becomes what it is once i is taught, K - kᵢkᵢᵀ / (1 + Kᵢᵢ), so that a picture
+ * nearly like it is not asked for again. docs/teaching.md has the experiment that chose the rule (bench/judging.py). */
 #include "base/matrix.h"
 #include "base/random.h"
 #include "format/tensor.h"
@@ -26,13 +26,13 @@ struct novelty {
     l3a_context *context;
     const uint8_t *chosen;
     size_t slots, width;
-    float *off;           /* [slots]: how far from the middle of the doubt; infinity: nothing is in doubt */
-    struct keyed *items;  /* the candidates: `at` is a position in the catalogue */
+    float *off;          /* [slots]: how far from the middle of the doubt; infinity: nothing is in doubt */
+    struct keyed *items; /* the candidates: `at` is a position in the catalogue */
     size_t count;
-    double *mean, scale;  /* [width], of the library's features */
-    double *known;        /* M, then its factor [width x width] */
-    double *z, *solved;   /* [count x width] */
-    double *common;       /* K [count x count] */
+    double *mean, scale; /* [width], of the library's features */
+    double *known;       /* M, then its factor [width x width] */
+    double *z, *solved;  /* [count x width] */
+    double *common;      /* K [count x count] */
     void *record;
 };
 
@@ -98,9 +98,8 @@ static l3a_status take_candidates(struct novelty *novelty) {
         const float off = open ? novelty->off[slot] : INFINITY;
         if (off < INFINITY) {
             const uint64_t chance = random_bits(1, slot) >> 33;
-            novelty->items[novelty->count++] = (struct keyed){.key = off < HALF ? UINT64_C(1) << 63 | chance : key_of_float(-off),
-                                                              .at = (uint32_t)i,
-                                                              .rank = -off};
+            novelty->items[novelty->count++] = (struct keyed){
+                .key = off < HALF ? UINT64_C(1) << 63 | chance : key_of_float(-off), .at = (uint32_t)i, .rank = -off};
             doubtful += off < HALF;
             novelty->off[slot] = INFINITY; /* copies are not asked for, too */
         }

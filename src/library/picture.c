@@ -68,10 +68,11 @@ l3a_status l3a_library_picture_at(l3a_library *library, uint64_t id, l3a_library
     bool row;
     l3a_status status = L3A_OK;
     TRY(CHECK_SIZED(library->context, picture));
-    TRY(database_prepare(&library->database,
-                         "SELECT f.path, p.name, p.state, p.size, CASE WHEN p.sure THEN p.modified ELSE 0 END, p.taken, p.problem, p.checksum "
-                         "FROM picture p JOIN folder f ON f.id = p.folder WHERE p.id = ?1 AND p.state <> 4",
-                         &statement));
+    TRY(database_prepare(
+        &library->database,
+        "SELECT f.path, p.name, p.state, p.size, CASE WHEN p.sure THEN p.modified ELSE 0 END, p.taken, p.problem, p.checksum "
+        "FROM picture p JOIN folder f ON f.id = p.folder WHERE p.id = ?1 AND p.state <> 4",
+        &statement));
     sqlite3_bind_int64(statement, 1, (int64_t)id);
     TRY(database_step(&library->database, statement, &row));
     FAIL_IF(!row, library->context, L3A_ERROR_NOT_FOUND, NULL, "the library has no picture %llu", (unsigned long long)id);
@@ -82,8 +83,8 @@ l3a_status l3a_library_picture_at(l3a_library *library, uint64_t id, l3a_library
             (unsigned long long)id);
     if (own.checksum) {
         const int64_t values[] = {(int64_t)own.checksum, (int64_t)id};
-        TRY(database_number(&library->database, "SELECT count(*) FROM picture WHERE checksum = ?1 AND id <> ?2 AND state <> 4", values,
-                            2, 0, &copies));
+        TRY(database_number(&library->database, "SELECT count(*) FROM picture WHERE checksum = ?1 AND id <> ?2 AND state <> 4",
+                            values, 2, 0, &copies));
         own.copies = (uint64_t)copies;
     }
     TRY(WRITE_SIZED(library->context, picture, own));
@@ -98,9 +99,10 @@ l3a_status l3a_library_picture_find(l3a_library *library, const char *path, uint
     bool row = false;
     l3a_status status = L3A_OK;
     FAIL_IF(!slash || path[0] != '/', library->context, L3A_ERROR_ARGUMENT, NULL, "%s: this is not an absolute path", path);
-    TRY(database_prepare(&library->database,
-                         "SELECT p.id FROM folder f JOIN picture p ON p.folder = f.id WHERE f.path = ?1 AND p.name = ?2 AND p.state <> 4",
-                         &statement));
+    TRY(database_prepare(
+        &library->database,
+        "SELECT p.id FROM folder f JOIN picture p ON p.folder = f.id WHERE f.path = ?1 AND p.name = ?2 AND p.state <> 4",
+        &statement));
     sqlite3_bind_text(statement, 1, path, slash == path ? 1 : (int)(slash - path), SQLITE_STATIC);
     sqlite3_bind_text(statement, 2, slash + 1, -1, SQLITE_STATIC);
     TRY(database_step(&library->database, statement, &row));
@@ -151,8 +153,8 @@ static l3a_status refuse_record(l3a_library *library, int64_t slot, bool damaged
         TRY(database_begin(&library->database));
         TRY(database_end(&library->database, library_drop_records(library, &damaged, (uint64_t)slot, 1)));
     }
-    status = fail(library->context, L3A_ERROR_CHECKSUM, "its picture is looked at again by 'l3a index'", "%s: record %lld is damaged",
-                  library->slots.path, (long long)slot);
+    status = fail(library->context, L3A_ERROR_CHECKSUM, "its picture is looked at again by 'l3a index'",
+                  "%s: record %lld is damaged", library->slots.path, (long long)slot);
 done:
     return status;
 }
@@ -206,8 +208,8 @@ done:
 const char *l3a_library_folder(l3a_library *library, size_t index, const char **problem) {
     sqlite3_stmt *statement;
     bool row = false;
-    if (!library || database_prepare(&library->database, "SELECT path, problem FROM root ORDER BY path LIMIT 1 OFFSET ?1", &statement) !=
-                        L3A_OK) {
+    if (!library || database_prepare(&library->database, "SELECT path, problem FROM root ORDER BY path LIMIT 1 OFFSET ?1",
+                                     &statement) != L3A_OK) {
         return NULL;
     }
     sqlite3_bind_int64(statement, 1, (int64_t)index);

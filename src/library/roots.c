@@ -75,9 +75,10 @@ static l3a_status remove_root(l3a_library *library, int64_t root) {
     l3a_status status = L3A_OK;
     TRY(library_next_change(library, &change));
     const int64_t values[] = {root, change};
-    TRY(database_run(database,
-                     "UPDATE picture SET state = 4, change = ?2 WHERE state <> 4 AND folder IN (SELECT id FROM folder WHERE root = ?1)",
-                     values, 2));
+    TRY(database_run(
+        database,
+        "UPDATE picture SET state = 4, change = ?2 WHERE state <> 4 AND folder IN (SELECT id FROM folder WHERE root = ?1)", values,
+        2));
     TRY(database_run(database, "DELETE FROM root WHERE id = ?1", values, 1));
 done:
     return status;
@@ -97,8 +98,8 @@ l3a_status l3a_library_remove(l3a_library *library, const char *folder) {
     }
     TRY(status);
     TRY(find_root(library, path, &root));
-    FAIL_IF(!root, library->context, L3A_ERROR_NOT_FOUND, "'l3a index MODEL' lists the folders", "%s: this folder is not in the index",
-            folder);
+    FAIL_IF(!root, library->context, L3A_ERROR_NOT_FOUND, "'l3a index MODEL' lists the folders",
+            "%s: this folder is not in the index", folder);
     TRY(database_begin(&library->database));
     TRY(database_end(&library->database, remove_root(library, root)));
 done:

@@ -5,8 +5,8 @@
  * disk that is not mounted leaves it, changes nothing, and neither does a folder that cannot be listed. Symbolic links are followed
  * as long as they stay below their root, and a folder is searched once.
  *
- * A folder is first read and then compared, so that a slow disk does not keep others from writing to the index, and a scan that finds
- * nothing new writes nothing. Both lists are sorted by name, so they are compared in one go. */
+ * A folder is first read and then compared, so that a slow disk does not keep others from writing to the index, and a scan that
+ * finds nothing new writes nothing. Both lists are sorted by name, so they are compared in one go. */
 #include "library/scan.h"
 
 #include "base/picture_kind.h"
@@ -106,7 +106,8 @@ done:
 /* Whether the root is what it was when its search began: nothing else has been mounted there, or gone. */
 static bool root_stays(const struct scan *scan) {
     file_description now;
-    return !scan->context->files->describe(scan->root_path, &now) && now.device == scan->about.device && now.inode == scan->about.inode;
+    return !scan->context->files->describe(scan->root_path, &now) && now.device == scan->about.device &&
+           now.inode == scan->about.inode;
 }
 
 /* ---- Comparing ---- */
@@ -403,9 +404,10 @@ static l3a_status root_problem(struct scan *scan, const char **problem) {
     }
     TRY(status);
     if (!names.count) {
-        TRY(database_number(&scan->library->database,
-                            "SELECT 1 FROM folder JOIN picture ON folder.id = picture.folder AND state <> 4 WHERE root = ?1 LIMIT 1",
-                            &scan->root, 1, 0, &known));
+        TRY(database_number(
+            &scan->library->database,
+            "SELECT 1 FROM folder JOIN picture ON folder.id = picture.folder AND state <> 4 WHERE root = ?1 LIMIT 1", &scan->root,
+            1, 0, &known));
         *problem = known ? "this folder is empty, as if a disk were not mounted" : NULL;
     }
     TRY(visited_add(scan->context, &scan->visited, scan->about.device, scan->about.inode, &first));

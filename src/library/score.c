@@ -28,7 +28,7 @@ struct scoring {
     l3a_library *library;
     l3a_context *context; /* on the tagger's device */
     struct scorer *edition;
-    int64_t *classes; /* the numbers that the index gives the classes of the edition */
+    int64_t *classes;   /* the numbers that the index gives the classes of the edition */
     int64_t judgements; /* their number, as library_say() counts */
     bool outdated;      /* what was scored is not what is to be written */
     struct judged *judged;
@@ -115,7 +115,8 @@ static l3a_status read_judged(struct scoring *scoring) {
         if (class < scoring->edition->classes.count && slot >= 0 && (uint64_t)slot < scoring->slots) {
             TRY(grow_array(scoring->library->context, &scoring->judged, &scoring->judged_capacity, scoring->judged_count + 1,
                            sizeof *scoring->judged));
-            scoring->judged[scoring->judged_count++] = (struct judged){(uint32_t)slot, (uint32_t)class, sqlite3_column_int64(statement, 2) > 0};
+            scoring->judged[scoring->judged_count++] =
+                (struct judged){(uint32_t)slot, (uint32_t) class, sqlite3_column_int64(statement, 2) > 0};
         }
         TRY(database_step(database, statement, &row));
     }
@@ -231,9 +232,9 @@ static l3a_status score_block(struct scoring *scoring, uint64_t first, size_t co
     parallel_for(scoring->context->threads, count, PIECE, unpack, scoring);
     if (scoring->edition->classes.count) {
         status = scorer_score(scoring->context, scoring->edition, scoring->features, count, scoring->scores, NULL);
-        TRY(status == L3A_OK ? status
-                             : fail(scoring->library->context, status, scoring->context->error_hint, "%s",
-                                    scoring->context->error_text));
+        TRY(status == L3A_OK
+                ? status
+                : fail(scoring->library->context, status, scoring->context->error_hint, "%s", scoring->context->error_text));
         overlay(scoring, first, count);
     }
     parallel_for(scoring->context->threads, count, PIECE, transpose, scoring);

@@ -24,8 +24,10 @@ static size_t stride_of(size_t width, size_t rows) {
 }
 
 static l3a_status damaged(l3a_context *context, const char *path) {
-    return fail(context, L3A_ERROR_CHECKSUM, "it is made again by 'l3a index'", "%s: these are not the features of a library, or the "
-                "file is damaged", path);
+    return fail(context, L3A_ERROR_CHECKSUM, "it is made again by 'l3a index'",
+                "%s: these are not the features of a library, or the "
+                "file is damaged",
+                path);
 }
 
 /* Returns 0 or an errno, ENODATA if the file is too short. */
@@ -167,8 +169,8 @@ static off_t offset_of(const struct slots *slots, uint64_t first) {
 static l3a_status put(const struct slots *slots, uint64_t first, size_t count, const char *records) {
     const size_t bytes = count * slots->stride;
     for (size_t done = 0; done < bytes;) {
-        const ssize_t written = slots->context->files->write(slots->file, records + done, bytes - done,
-                                                             offset_of(slots, first) + (off_t)done);
+        const ssize_t written =
+            slots->context->files->write(slots->file, records + done, bytes - done, offset_of(slots, first) + (off_t)done);
         if (written < 0 && errno == EINTR) {
             continue;
         }

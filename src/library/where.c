@@ -42,7 +42,8 @@ static l3a_status parse_any(struct parser *parser, uint8_t **mask);
 
 static l3a_status read_quoted(struct parser *parser, size_t *length) {
     for (parser->at++; parser->at[0] != '"' || parser->at[1] == '"'; parser->at++) {
-        const bool doubled = parser->at[0] == '"', escaped = parser->at[0] == '\\' && (parser->at[1] == '"' || parser->at[1] == '\\');
+        const bool doubled = parser->at[0] == '"',
+                   escaped = parser->at[0] == '\\' && (parser->at[1] == '"' || parser->at[1] == '\\');
         parser->at += doubled || escaped;
         if (!parser->at[0]) {
             return fail(parser->context, L3A_ERROR_ARGUMENT, "end it with \"", "a quote is not closed");
@@ -164,7 +165,8 @@ static l3a_status mask_near(struct parser *parser, uint8_t *mask) {
     l3a_status status = L3A_OK;
     TRY(read_tag(parser, &values, &threshold));
     for (size_t i = 0; i < parser->count; i++) {
-        const float distance = catalogue->slots[i] < catalogue->slot_count ? values[catalogue->slots[i]] - (float)threshold : INFINITY;
+        const float distance =
+            catalogue->slots[i] < catalogue->slot_count ? values[catalogue->slots[i]] - (float)threshold : INFINITY;
         mask[i] = doubt_of(fabsf(distance)) >= UNSURE;
     }
 done:
@@ -229,8 +231,8 @@ static l3a_status mask_dates(struct parser *parser, uint8_t *mask) {
     const bool since = parser->key[0] == 's';
     int64_t first, after;
     l3a_status status = L3A_OK;
-    FAIL_IF(!date_parse(parser->token, &first, &after), parser->context, L3A_ERROR_ARGUMENT,
-            "write 2024, 2024-06 or 2024-06-30", "'%s' is not a date", parser->token);
+    FAIL_IF(!date_parse(parser->token, &first, &after), parser->context, L3A_ERROR_ARGUMENT, "write 2024, 2024-06 or 2024-06-30",
+            "'%s' is not a date", parser->token);
     for (size_t i = 0; i < parser->count; i++) {
         mask[i] = since ? catalogue->dates[i] >= first : catalogue->dates[i] < after;
     }
@@ -275,9 +277,9 @@ static l3a_status list_folders(struct parser *parser, int64_t **folders, size_t 
     while (length > 1 && parser->token[length - 1] == '/') {
         length--;
     }
-    TRY(database_prepare(database,
-                         "SELECT f.id, f.path, length(CAST(r.path AS BLOB)) FROM folder f JOIN root r ON r.id = f.root ORDER BY f.id",
-                         &statement));
+    TRY(database_prepare(
+        database, "SELECT f.id, f.path, length(CAST(r.path AS BLOB)) FROM folder f JOIN root r ON r.id = f.root ORDER BY f.id",
+        &statement));
     TRY(database_step(database, statement, &row));
     while (row) {
         const char *path = (const char *)sqlite3_column_text(statement, 1);
@@ -427,21 +429,20 @@ done:
 }
 
 l3a_status where_evaluate(l3a_library *library, const char *text, struct where *where) {
-    struct parser parser = {.library = library,
-                            .context = library->context,
-                            .at = text ? text : "",
-                            .count = library->catalogue.count,
-                            .where = where};
+    struct parser parser = {
+        .library = library, .context = library->context, .at = text ? text : "", .count = library->catalogue.count, .where = where};
     l3a_status status = L3A_OK;
     *where = (struct where){0};
-    FAIL_IF(strlen(parser.at) > LONGEST, library->context, L3A_ERROR_ARGUMENT, NULL, "the expression is longer than %d bytes", LONGEST);
+    FAIL_IF(strlen(parser.at) > LONGEST, library->context, L3A_ERROR_ARGUMENT, NULL, "the expression is longer than %d bytes",
+            LONGEST);
     TRY(next(&parser));
     if (parser.kind == END) {
         TRY(allocate(library->context, parser.count, 1, &where->chosen));
         memset(where->chosen, 1, parser.count);
     } else {
         TRY(parse_any(&parser, &where->chosen));
-        FAIL_IF(parser.kind == CLOSE, library->context, L3A_ERROR_ARGUMENT, "remove it, or write ( before it", "there is a ) too much");
+        FAIL_IF(parser.kind == CLOSE, library->context, L3A_ERROR_ARGUMENT, "remove it, or write ( before it",
+                "there is a ) too much");
     }
     for (size_t i = 0; i < parser.count; i++) { /* videos and RAW files only if they are asked for */
         const uint8_t state = library->catalogue.states[i];

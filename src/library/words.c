@@ -51,7 +51,8 @@ static l3a_status find_classes(l3a_library *library, const char *word, size_t *c
     l3a_status status = L3A_OK;
     *count = words_matching(word, classes, NULL);
     if (!*count) {
-        TRY(words_closest(context, word, "try a word for something more general, or for something in the picture", hint, sizeof hint));
+        TRY(words_closest(context, word, "try a word for something more general, or for something in the picture", hint,
+                          sizeof hint));
         status = fail(context, L3A_ERROR_CLASS, hint, "the network does not know the word '%s'", word);
     }
 done:

@@ -4,7 +4,8 @@
  *   backbone-path-absolute   so that the model alone can be moved
  *
  * They are tried in this order. `sha256` tells whether a file is the right one. How the pictures are prepared follows from the
- * records `preprocess` and `pool`. The folder of a model that is a symbolic link is the folder of the file it leads to. */
+ * records `preprocess`, `pool` and `network`. The folder of a model that is a symbolic link is the folder of the file it leads to.
+ */
 #include "base/file.h"
 #include "base/memory.h"
 #include "common/utf8.h"
@@ -215,7 +216,8 @@ l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *op
     l3a_backbone_options recorded;
     int orient;
     l3a_status status = L3A_OK;
-    backbone_record_read(scorer_record(edition, "preprocess"), scorer_record(edition, "pool"), &recorded, &orient);
+    backbone_record_read(scorer_record(edition, "preprocess"), scorer_record(edition, "pool"), scorer_record(edition, "network"),
+                         &recorded, &orient);
     const l3a_backbone_options *chosen = options->backbone_options ? options->backbone_options : &recorded;
     TRY(picture_options_read(tagger->context, options->picture_options, &tagger->picture));
     if (!options->picture_options) {

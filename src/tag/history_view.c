@@ -279,8 +279,9 @@ l3a_status l3a_history_lesson(const l3a_history *history, size_t entry, l3a_less
     for (size_t row = found->back_count; row < found->row_count; row++) {
         const struct pictured *picture = &found->rows[row];
         history_labels(history, &(struct known){found, entry, row}, labels);
-        FAIL_IF(each(picture->path, picture->checksum, labels, row_is_complete(found, row), is_held(index, found, entry, row), user),
-                context, L3A_ERROR_CANCELLED, NULL, "the pictures of a lesson: cancelled");
+        FAIL_IF(
+            each(picture->path, picture->checksum, labels, row_is_complete(found, row), is_held(index, found, entry, row), user),
+            context, L3A_ERROR_CANCELLED, NULL, "the pictures of a lesson: cancelled");
     }
 done:
     release(context, labels);

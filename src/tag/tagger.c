@@ -195,7 +195,7 @@ static l3a_status make_model(l3a_tagger *tagger, const l3a_options *settings) {
     tagger->created = true;
     backbone_record(info, tagger->picture.orient, &record);
     for (size_t i = 0; i < PROVENANCE; i++) {
-        TRY(l3a_model_set_record(tagger->model, provenance[i], record.values[i]));
+        TRY(record.values[i] ? l3a_model_set_record(tagger->model, provenance[i], record.values[i]) : L3A_OK);
     }
     TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
     TRY(scorer_create(tagger->model, tagger->views, NULL, &tagger->current));

@@ -164,7 +164,7 @@ for file in text program array long-header; do
 done
 as_model nothing '0 bytes are too few'
 as_features nothing '0 bytes are too few'
-as_model version 'model format version 99 is not known; the latest known version is 8'
+as_model version 'model format version 99 is not known; the latest known version is 9'
 as_model no-checksum 'the model has no checksums'
 as_model other 'not a model of this program'
 as_features other "tensor 'features'"
