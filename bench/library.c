@@ -6,8 +6,8 @@
  *   bench_library measure BACKBONE MODEL OTHER VIEWS THREADS ROUNDS
  *                                                          OTHER: a model of the same tags, to tag all pictures again
  *
- * Features are directions of 2,000 clusters with as much noise; pictures are in 2,000 folders. Each line of the output has a name and
- * numbers: a measurement's in each round, in seconds, bytes or pieces. bench/library.py prints what they mean. */
+ * Features are directions of 2,000 clusters with as much noise; pictures are in 2,000 folders. Each line of the output has a name
+ * and numbers: a measurement's in each round, in seconds, bytes or pieces. bench/library.py prints what they mean. */
 #include "library/library.h"
 
 #include <l3a/l3a_experiment.h>
@@ -135,8 +135,9 @@ static l3a_tagger *open_tagger(const char *backbone, const char *model, size_t v
 static void add_folders(struct database *database) {
     check(database_execute(database, "INSERT OR IGNORE INTO root (id, path) VALUES (1, '/made-up')"));
     for (int64_t i = 0; i < FOLDERS; i++) {
-        check(database_run(database, "INSERT OR IGNORE INTO folder (id, root, path) VALUES (?1 + 1, 1, printf('/made-up/%04d/%02d', "
-                                     "?1 / 20, ?1 % 20))",
+        check(database_run(database,
+                           "INSERT OR IGNORE INTO folder (id, root, path) VALUES (?1 + 1, 1, printf('/made-up/%04d/%02d', "
+                           "?1 / 20, ?1 % 20))",
                            &i, 1));
     }
 }
@@ -158,13 +159,15 @@ static void add_pictures(l3a_library *library, uint64_t first, size_t count) {
             checksums[i] = scramble(picture + 5);
             log_sums[i] = 12;
             make_features(library->slots.width, picture, library->slots.rows, features + i * numbers);
-            const int64_t values[] = {(int64_t)picture, (int64_t)checksums[i], change, (int64_t)(picture * FOLDERS / 1000000 % FOLDERS),
+            const int64_t values[] = {(int64_t)picture, (int64_t)checksums[i], change,
+                                      (int64_t)(picture * FOLDERS / 1000000 % FOLDERS),
                                       (int64_t)(1000000000 + scramble(picture + 9) % 700000000)};
             check(database_run(database, "INSERT INTO feature (slot, checksum) VALUES (?1, ?2)", values, 2));
-            check(database_run(database,
-                               "INSERT INTO picture (folder, name, size, modified, checksum, kind, taken, state, slot, change) VALUES "
-                               "(?4 + 1, printf('IMG_%07d.jpg', ?1), 4000000 + ?1, 1000000000 * ?5, ?2, 'jpeg', ?5, 1, ?1, ?3)",
-                               values, 5));
+            check(database_run(
+                database,
+                "INSERT INTO picture (folder, name, size, modified, checksum, kind, taken, state, slot, change) VALUES "
+                "(?4 + 1, printf('IMG_%07d.jpg', ?1), 4000000 + ?1, 1000000000 * ?5, ?2, 'jpeg', ?5, 1, ?1, ?3)",
+                values, 5));
         }
         check(slots_write(&library->slots, start, n, checksums, log_sums, features));
     }
@@ -235,7 +238,8 @@ static void measure_pages(l3a_library *library, size_t rounds) {
     }
     measure_page(library, "page-date", (l3a_find_options){.sort = "date"}, rounds);
     measure_page(library, "page-tag", (l3a_find_options){.where = "tag3"}, rounds);
-    measure_page(library, "page-expression", (l3a_find_options){.where = "tag1 and not (tag2 or tag5) since:2010 folder:0007 or tag4"}, rounds);
+    measure_page(library, "page-expression",
+                 (l3a_find_options){.where = "tag1 and not (tag2 or tag5) since:2010 folder:0007 or tag4"}, rounds);
     measure_page(library, "page-not", (l3a_find_options){.where = "not tag3", .sort = "date"}, rounds);
     measure_page(library, "page-unsure", (l3a_find_options){.where = "is:unsure", .sort = "unsure"}, rounds);
     measure_page(library, "page-novel", (l3a_find_options){.sort = "novel"}, rounds);
@@ -265,8 +269,8 @@ static void measure_state(l3a_library *library, size_t tags, size_t rounds) {
         }
         printf(" %.6f", seconds() - start);
     }
-    printf("\npictures %" PRIu64 "\nbytes %" PRIu64 "\nunsure %" PRIu64 "\nuntagged %" PRIu64 "\n", info.pictures, info.bytes, info.unsure,
-           info.untagged);
+    printf("\npictures %" PRIu64 "\nbytes %" PRIu64 "\nunsure %" PRIu64 "\nuntagged %" PRIu64 "\n", info.pictures, info.bytes,
+           info.unsure, info.untagged);
 }
 
 static int ignore(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
@@ -292,7 +296,8 @@ static void measure_lessons(l3a_library *library, l3a_tagger *tagger, const char
         check(l3a_tagger_reload(tagger));
         double start = seconds();
         for (size_t k = 0; k < PAGE; k++) {
-            check(l3a_library_features(library, 1 + scramble(k) % library->catalogue.count, features + k * l3a_reader_width(reader)));
+            check(
+                l3a_library_features(library, 1 + scramble(k) % library->catalogue.count, features + k * l3a_reader_width(reader)));
         }
         check(l3a_reader_score(reader, features, PAGE, ignore, NULL));
         page[i] = seconds() - start;
@@ -371,8 +376,9 @@ int main(int count, char **arguments) {
     } else if (count == 8 && strcmp(arguments[1], "measure") == 0) {
         measure(arguments[2], arguments[3], arguments[4], strtoull(arguments[5], NULL, 10), 20, strtoull(arguments[7], NULL, 10));
     } else {
-        fprintf(stderr, "bench_library model BACKBONE MODEL SEED DIM TAGS | fill BACKBONE MODEL COUNT VIEWS | grow BACKBONE MODEL FOLDER | "
-                        "measure BACKBONE MODEL OTHER VIEWS THREADS ROUNDS\n");
+        fprintf(stderr,
+                "bench_library model BACKBONE MODEL SEED DIM TAGS | fill BACKBONE MODEL COUNT VIEWS | grow BACKBONE MODEL FOLDER | "
+                "measure BACKBONE MODEL OTHER VIEWS THREADS ROUNDS\n");
         return 2;
     }
     l3a_context_free(context);
