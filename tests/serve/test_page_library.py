@@ -186,8 +186,10 @@ def second_tag(page, server, tag, truth):
     found(page, 2)
     for name in few:
         page.click(f".cell[title$='{name}'] .check")
+    page.until("document.querySelector('#selection-count').textContent === '2 pictures selected'")
     page.click("#selection-like")
-    page.until("document.querySelector('#filter-title').textContent === 'Like these 2 pictures' && document.querySelectorAll('.cell img[src]').length >= 12")
+    page.until("document.querySelector('#filter-title').textContent === 'Like these 2 pictures'")
+    page.until("document.querySelectorAll('.cell img[src]').length >= 12")
     ids = [one["id"] for name in few for one in find(server, f"name:{name}")["pictures"]]
     assert set(shown(page)[:12]) >= set(names_of(find(server, like=",".join(map(str, ids))))[:10])
     inspect(page, "like these")
