@@ -1,7 +1,8 @@
+#!/usr/bin/python3
 """Every kind of network: width, parameters, file, operations and pictures per second, as in docs/backbones.md.
 
-    L3A_BUILD=build python3 bench/networks.py [--threads N] [NETWORK ...] >table.md
-    L3A_BUILD=build python3 bench/networks.py --turns 9 [--other SOURCE] [--threads N] [NETWORK ...]
+    L3A_BUILD=build bench/networks.py [--threads N] [NETWORK ...] >table.md
+    L3A_BUILD=build bench/networks.py --turns 9 [--other SOURCE] [--threads N] [NETWORK ...]
 
 The second form measures in turns: bf16 beside float32 and, with --other, float32 beside that of another version, whose source with its
 build/ is in SOURCE. A ratio is the median of the rounds' ratios.

@@ -107,6 +107,12 @@ def check_committed(listed):
         os.remove("copy.history")
 
 
+def check_indexes(listed):
+    for model, about in listed.items():
+        rows = read(l3a("find", model, "--format", "json"))
+        near(f"{model}, found", {os.path.basename(row["path"]): {tag["tag"]: tag["score"] for tag in row["tags"]} for row in rows}, about, PRINTED)
+
+
 def check_unseen(model):
     """A tag with a character that nobody sees, which a new tag cannot have, can be taught, undone and renamed."""
     l3a("teach", copy_of(model), "--quiet", "--tags", "ca\u200bt", "../inputs/pictures/26.png")
@@ -187,6 +193,7 @@ for where in versions:
         near(packed, tags(packed), about, NETWORK)
     check_committed(expected.get("committed", {}))
     check_runs(expected["runs"])
+    check_indexes(expected.get("indexes", {}))
     if "unseen.l3a" in expected["taggers"]:
         check_unseen("unseen.l3a")
     if "vit.l3a" in expected["taggers"]:

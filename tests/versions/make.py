@@ -52,6 +52,12 @@ def measures(model, features):
     return json.loads(l3a("eval", model, "--features", features, "--format", "json"))
 
 
+def found(model):
+    """{picture: {tag: score}} of a library"""
+    rows = json.loads(l3a("find", model, "--format", "json"))
+    return {os.path.basename(row["path"]): {tag["tag"]: tag["score"] for tag in row["tags"]} for row in rows}
+
+
 def tags(model):
     """{picture: {tag: score}}"""
     rows = json.loads(l3a("tag", model, *SHOWN, "--top", 99, "--json"))
@@ -213,11 +219,18 @@ def ask(port, path, body):
     return json.loads(urllib.request.urlopen(request, timeout=30).read())
 
 
+def make_index():
+    """What is found in the index of a library. Its pictures will be away, and it has their features."""
+    teach("indexed.l3a")
+    l3a("index", "indexed.l3a", "../inputs/pictures", "--quiet")
+    expected["indexes"] = {"indexed.l3a": found("indexed.l3a")}
+
+
 def make_committed():
     """Changes that are only in the history: a server that was killed. What it said of the pictures before is expected."""
     teach("committed.l3a")
-    server = subprocess.Popen([BUILD / "l3a", "serve", "committed.l3a", "--listen", "127.0.0.1:0", "--library", "../inputs/pictures"],
-                              stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([BUILD / "l3a", "serve", "committed.l3a", "--listen", "127.0.0.1:0", "--library", "../inputs/pictures",
+                               *(["--no-index"] if has("index") else [])], stderr=subprocess.PIPE, text=True)
     port = next(line.split("127.0.0.1:")[1].split("/")[0].split()[0] for line in server.stderr if "127.0.0.1:" in line)
     ask(port, "/v1/teach", {"pictures": [{"path": f"{i}.png", "tags": ["dark"]} for i in (17, 22, 27)]})
     ask(port, "/v1/teach", {"pictures": [{"path": f"{i}.png", "tags": ["bright"]} for i in (24, 31, 38)]})
@@ -283,6 +296,8 @@ def main():
         make_taggers()
     if has("serve"):
         make_committed()
+    if has("index"):
+        make_index()
     if NAME == "0.8.0":  # the last that took such a name, and such a network
         teach("unseen.l3a")
         l3a("teach", "unseen.l3a", "--quiet", "--tags", "ca\u200bt", *pictures(20, 23))
