@@ -213,8 +213,8 @@ typedef struct l3a_tagger_options {
     size_t size;          /* sizeof the struct */
     const char *backbone; /* checkpoint that made the features the model was learned with; NULL (since 0.3): the one that the
                            * model's records lead to, or that is in the packed file */
-    const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: as the model records (since
-                                                          * 0.3), or the defaults */
+    const struct l3a_backbone_options *backbone_options; /* as when these features were made; what is not given is as the model
+                                                          * records, or the default */
     const struct l3a_picture_options *picture_options;   /* the same */
     size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
                    * scores as l3a_reader_tag_file() to the last bit. */
@@ -1077,7 +1077,7 @@ typedef struct l3a_backbone_options {
 } l3a_backbone_options;
 
 typedef struct l3a_backbone_info {
-    const char *family; /* "vit", "resnet", "tresnet" */
+    const char *family; /* "vit", "resnet", "tresnet", "convnext" */
     char name[64];      /* "resnet50", "tresnet_m", "vit_tiny_patch16_224", "vit, width 64, depth 2, heads 1, patch 4" */
     size_t size, width; /* side of a picture, numbers per feature row */
     uint64_t parameters;

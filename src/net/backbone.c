@@ -114,6 +114,17 @@ static void list_decisions(const struct backbone_recipe *given, struct reading *
     }
 }
 
+/* A configuration that was left behind by another network would be believed otherwise. */
+static l3a_status check_family(l3a_context *context, const struct reading *reading) {
+    const struct recipe_sources *sources = &reading->sources;
+    l3a_status status = L3A_OK;
+    FAIL_IF(sources->family && strcmp(sources->family, reading->family->name) != 0, context, L3A_ERROR_MISMATCH,
+            "give each network a folder of its own, with its own configuration",
+            "%s is that of a %s, but these tensors are those of a %s", sources->of_family, sources->family, reading->family->name);
+done:
+    return status;
+}
+
 /* ---- Reading and opening ---- */
 
 /* Recognises the network in a table of tensors that have timm's names, and describes it. */
@@ -127,6 +138,10 @@ static l3a_status describe(l3a_context *context, struct names *names, struct che
     source.recorded = recorded;
     TRY(parameters_open(context, &source, &parameters));
     TRY(find_family(&parameters, &reading->family));
+    TRY(check_family(context, reading));
+    if (names_are_imagenets(names)) {
+        recipe_set_imagenet(&reading->recipe);
+    }
     TRY(reading->family->recognise(&parameters, &reading->recipe));
     if (file && !recorded && !has_mean(&reading->recipe)) {
         TRY(take_known_mean(file, &reading->recipe, &reading->sources));

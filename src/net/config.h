@@ -22,6 +22,7 @@
 struct recipe_sources {
     const char *side, *mean, *heads, *activation, *epsilon, *stride; /* mean: and deviation */
     const char *frame, *filter;
+    const char *family, *of_family; /* of which family a configuration is, and which one */
 };
 
 /* What becomes of a picture that is not a square. */

@@ -53,6 +53,7 @@ l3a_status config_set_mean(struct config_reader *reader, const char *key, const 
                            double scale);
 void config_set_side(struct config_reader *reader, size_t side);
 void config_set_stride(struct config_reader *reader, bool first);
+void config_set_family(struct config_reader *reader, const char *name); /* NULL: not known */
 void config_set_filter(struct config_reader *reader, const char *name);
 /* What the geometry has that cannot be done. */
 void config_cannot(struct config_reader *reader, const char *what, const char *given);

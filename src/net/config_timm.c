@@ -34,13 +34,28 @@ static const struct {
 static const char *const tanh_parts[] = {"patch32_siglip", "large_patch16_siglip_512", "large_patch16_siglip_gap_512",
                                          "so400m_patch16_siglip", "giantopt"};
 
-static bool is_transformer(const char *name) {
-    static const char *const starts[] = {"vit_", "deit_", "deit3_", "flexivit_"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        found = found || strncmp(name, starts[i], strlen(starts[i])) == 0;
+/* Networks whose tensors are those of another one, which they would be taken for. */
+static const struct {
+    const char *part, *what;
+} refused[] = {{"resnetaa", "has pools before its strides"},
+               {"resnetblur", "has blurs before its strides"},
+               {"_rope_", "has rotary positions"},
+               {"vit_pe_", "has rotary positions"}};
+
+/* How the names of a family begin. */
+static const struct {
+    const char *start, *family;
+} families[] = {{"vit_", "vit"},      {"deit_", "vit"},          {"deit3_", "vit"},
+                {"flexivit_", "vit"}, {"convnext_", "convnext"}, {"tresnet_", "tresnet"},
+                {"resnet", "resnet"}, {"resnext", "resnet"},     {"wide_resnet", "resnet"}};
+
+static const char *family_of(const char *name) {
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strncmp(name, families[i].start, strlen(families[i].start)) == 0) {
+            return families[i].family;
+        }
     }
-    return found;
+    return NULL;
 }
 
 static l3a_status take_known_heads(struct config_reader *reader, const char *key, const char *name) {
@@ -52,26 +67,51 @@ static l3a_status take_known_heads(struct config_reader *reader, const char *key
     return L3A_OK;
 }
 
+/* OpenAI's weights and some others were trained with QuickGELU, also where timm gives them the name of a network with GELU. */
+static bool was_trained_quick(const struct json_value *pictures) {
+    static const char *const tags[] = {"openai", "dfn2b", "dfn5b", "metaclip_400m", "metaclip_2pt5b"};
+    const struct json_value *tag = config_get(pictures, "tag"), *notes = config_get(pictures, "notes");
+    bool quick = false;
+    for (size_t i = 0; json_value_kind(tag) == JSON_STRING && i < sizeof tags / sizeof *tags; i++) {
+        quick = quick || strcmp(json_value_text(tag, NULL), tags[i]) == 0;
+    }
+    for (const struct json_value *note = json_value_first(notes); note; note = json_value_next(note)) {
+        quick = quick || (json_value_kind(note) == JSON_STRING && strstr(json_value_text(note, NULL), "natively QuickGELU"));
+    }
+    return quick;
+}
+
 /* DINOv2's giant has SwiGLU, and no GELU at all. */
-static l3a_status take_known_activation(struct config_reader *reader, const char *key, const char *name) {
-    const char *found = strstr(name, "quickgelu") ? "quick_gelu" : "gelu";
+static l3a_status take_known_activation(struct config_reader *reader, const char *key, const char *name,
+                                        const struct json_value *pictures) {
+    const bool quick = strstr(name, "quickgelu") || (strstr(name, "_clip_") && was_trained_quick(pictures));
+    const char *found = quick ? "quick_gelu" : "gelu";
     for (size_t i = 0; i < sizeof tanh_parts / sizeof *tanh_parts; i++) {
         found = strstr(name, tanh_parts[i]) ? "gelu_tanh" : found;
     }
     return strstr(name, "giant_") && strstr(name, "dinov2") ? L3A_OK : config_set_activation(reader, key, found);
 }
 
-/* What timm's name of a network tells of it. */
-static l3a_status take_architecture(struct config_reader *reader, const char *key, const char *name) {
+/* What timm's name of a network tells of it. pictures: what is said of its weights and pictures, or NULL. */
+static l3a_status take_architecture(struct config_reader *reader, const char *key, const char *name,
+                                    const struct json_value *pictures) {
+    const char *family = name ? family_of(name) : NULL;
     l3a_status status = L3A_OK;
-    if (!name || !is_transformer(name)) {
+    config_wants(reader, CONFIG_OTHER);
+    for (size_t i = 0; name && i < sizeof refused / sizeof *refused; i++) {
+        if (strstr(name, refused[i].part)) {
+            return config_fail(reader, L3A_ERROR_MISMATCH, key, "is of a network that %s; it cannot be computed", refused[i].what);
+        }
+    }
+    config_set_family(reader, family);
+    if (!family || strcmp(family, "vit") != 0) {
         return L3A_OK;
     }
     if (config_wants(reader, CONFIG_HEADS)) {
         TRY(take_known_heads(reader, key, name));
     }
     if (config_wants(reader, CONFIG_ACTIVATION)) {
-        TRY(take_known_activation(reader, key, name));
+        TRY(take_known_activation(reader, key, name, pictures));
     }
     if (config_wants(reader, CONFIG_EPSILON)) {
         TRY(config_set_epsilon(reader, key, strstr(name, "_clip_") ? 1e-5 : 1e-6));
@@ -165,12 +205,33 @@ l3a_status config_read_timm(struct config_reader *reader, const struct json_valu
     TRY(config_mean(reader, pictures, "mean", "std", 1));
     TRY(read_geometry(reader, pictures));
     TRY(read_arguments(reader, arguments, width));
-    TRY(take_architecture(reader, "architecture", name));
+    TRY(take_architecture(reader, "architecture", name, pictures));
 done:
     return status;
 }
 
 /* ---- open_clip ---- */
+
+/* Towers whose tensors do not show that they end in another way: CLIPA's, and those of CoCa. */
+static l3a_status refuse_endings(struct config_reader *reader, const struct json_value *tower) {
+    static const char *const keys[] = {"attentional_pool", "final_ln_after_pool", "no_ln_pre"};
+    const char *pool = "tok";
+    l3a_status status = L3A_OK;
+    config_wants(reader, CONFIG_OTHER);
+    TRY(config_text(reader, tower, "pool_type", &pool));
+    if (strcmp(pool, "tok") != 0) {
+        char shown[CONFIG_SHOWN];
+        return config_fail(reader, L3A_ERROR_MISMATCH, "pool_type", "is %s; only 'tok' can be computed", config_show(pool, shown));
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct json_value *given = config_get(tower, keys[i]);
+        if (given && !(json_value_kind(given) == JSON_BOOLEAN && json_value_number(given) == 0)) {
+            return config_fail(reader, L3A_ERROR_MISMATCH, keys[i], "is there; such a network cannot be computed");
+        }
+    }
+done:
+    return status;
+}
 
 /* A tower of open_clip's own (open_clip/transformer.py): heads of 64 numbers and an epsilon of 1e-5, unless they are given. */
 static l3a_status read_own_tower(struct config_reader *reader, const struct json_value *tower, bool quick) {
@@ -179,8 +240,10 @@ static l3a_status read_own_tower(struct config_reader *reader, const struct json
     size_t width = 0, head_width = 64;
     double epsilon = 1e-5;
     l3a_status status = L3A_OK;
+    TRY(refuse_endings(reader, tower));
     TRY(config_count(reader, tower, "width", CONFIG_LARGEST_WIDTH, &width));
     TRY(config_check_width(reader, "width", width));
+    config_set_family(reader, "vit");
     if (width && config_wants(reader, CONFIG_HEADS)) {
         TRY(config_count(reader, tower, "head_width", CONFIG_LARGEST_WIDTH, &head_width));
         if (width % head_width) {
@@ -250,7 +313,7 @@ l3a_status config_read_open_clip(struct config_reader *reader, const struct json
         TRY(read_preparation(reader, pictures));
     }
     if (name) {
-        TRY(take_architecture(reader, "timm_model_name", name));
+        TRY(take_architecture(reader, "timm_model_name", name, NULL));
     } else if (json_value_kind(config_get(tower, "layers")) == JSON_NUMBER) { /* a ResNet has a list */
         TRY(read_own_tower(reader, tower, quick));
     }

@@ -11,25 +11,25 @@
  * heads 0: none; activation NULL: no GELU; epsilon 0: the family's. ConvNeXT's layer_norm_eps is that of the last norm alone, and
  * all others have 1e-6, as in timm. */
 struct kind {
-    const char *name;
+    const char *name, *family;
     size_t width, heads, side;
     const char *activation;
     double epsilon;
 };
 
 static const struct kind kinds[] = {
-    {"vit", 768, 12, 224, "gelu", 1e-12},
-    {"deit", 768, 12, 224, "gelu", 1e-12},
-    {"vit_mae", 768, 12, 224, "gelu", 1e-12},
-    {"vit_msn", 768, 12, 224, "gelu", 1e-6},
-    {"dinov2", 768, 12, 224, "gelu", 1e-6},
-    {"dinov2_with_registers", 768, 12, 224, "gelu", 1e-6},
-    {"clip", 768, 12, 224, "quick_gelu", 1e-5},
-    {"clip_vision_model", 768, 12, 224, "quick_gelu", 1e-5},
-    {"siglip", 768, 12, 224, "gelu_pytorch_tanh", 1e-6},
-    {"siglip_vision_model", 768, 12, 224, "gelu_pytorch_tanh", 1e-6},
-    {"convnext", 0, 0, 224, "gelu", 0},
-    {"resnet", 0, 0, 224, NULL, 0},
+    {"vit", "vit", 768, 12, 224, "gelu", 1e-12},
+    {"deit", "vit", 768, 12, 224, "gelu", 1e-12},
+    {"vit_mae", "vit", 768, 12, 224, "gelu", 1e-12},
+    {"vit_msn", "vit", 768, 12, 224, "gelu", 1e-6},
+    {"dinov2", "vit", 768, 12, 224, "gelu", 1e-6},
+    {"dinov2_with_registers", "vit", 768, 12, 224, "gelu", 1e-6},
+    {"clip", "vit", 768, 12, 224, "quick_gelu", 1e-5},
+    {"clip_vision_model", "vit", 768, 12, 224, "quick_gelu", 1e-5},
+    {"siglip", "vit", 768, 12, 224, "gelu_pytorch_tanh", 1e-6},
+    {"siglip_vision_model", "vit", 768, 12, 224, "gelu_pytorch_tanh", 1e-6},
+    {"convnext", "convnext", 0, 0, 224, "gelu", 0},
+    {"resnet", "resnet", 0, 0, 224, NULL, 0},
 };
 
 static const struct kind *find_kind(const char *name) {
@@ -130,6 +130,7 @@ l3a_status config_read_transformers(struct config_reader *reader, const struct j
     }
     tower = tower ? tower : root;
     const struct kind *kind = find_kind(name);
+    config_set_family(reader, kind ? kind->family : NULL);
     size_t side = kind ? kind->side : 0;
     if (config_wants(reader, CONFIG_SIDE)) {
         TRY(config_square(reader, tower, "image_size", 2, &side));

@@ -108,6 +108,13 @@ void config_set_stride(struct config_reader *reader, bool first) {
     reader->sources->stride = reader->source;
 }
 
+void config_set_family(struct config_reader *reader, const char *name) {
+    if (name && !reader->sources->family) {
+        reader->sources->family = name;
+        reader->sources->of_family = reader->source;
+    }
+}
+
 l3a_status config_set_mean(struct config_reader *reader, const char *key, const double mean[3], const double deviation[3],
                            double scale) {
     for (size_t i = 0; i < 3; i++) {

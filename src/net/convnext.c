@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STAGES = 4, SQUARE = 4 };
+/* Networks from that width on were also trained as CLIP's image towers, with another mean. */
+enum { STAGES = 4, SQUARE = 4, CLIP_WIDTH = 128, LARGEST_WIDTH = 384 };
 
 struct sizes {
     size_t widths[STAGES], hidden[STAGES], blocks[STAGES], kernel;
@@ -30,15 +31,12 @@ static bool matches(const struct parameters *parameters) {
 
 static l3a_status refuse_variants(const struct parameters *parameters) {
     const struct checkpoint_tensor *stem = parameters_find(parameters, "stem.0.weight");
-    const struct checkpoint_tensor *mlp = parameters_find(parameters, "stages.0.blocks.0.mlp.fc1.weight");
     const char *variant = NULL;
     l3a_status status = L3A_OK;
     if (parameters_find(parameters, "stages.0.blocks.0.mlp.grn.weight")) {
         variant = "a norm of responses, as in ConvNeXt V2";
     } else if (stem->rank != 4 || stem->shape[2] != SQUARE || stem->shape[3] != SQUARE) {
         variant = "a stem other than squares of 4 x 4 pixels, as in timm's convnext_atto_ols";
-    } else if (mlp && mlp->rank == 4) {
-        variant = "1 x 1 convolutions instead of linear layers, as in timm's convnext_atto";
     } else if (parameters_find(parameters, "norm_pre.weight")) {
         variant = "a norm before the mean, as in timm's convnext_tiny_hnf";
     }
@@ -76,7 +74,7 @@ static l3a_status recognise(struct parameters *parameters, struct backbone_recip
     l3a_status status = L3A_OK;
     TRY(measure(parameters, &sizes));
     recipe->side = recipe->side ? recipe->side : 224;
-    recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : 1e-6;
+    recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : sizes.widths[0] == LARGEST_WIDTH ? 1e-5 : 1e-6;
     recipe->activation = recipe->activation ? recipe->activation : GELU;
     snprintf(recipe->name, sizeof recipe->name, "convnext, width %zu, blocks %zu %zu %zu %zu", sizes.widths[0], sizes.blocks[0],
              sizes.blocks[1], sizes.blocks[2], sizes.blocks[3]);
@@ -85,7 +83,9 @@ static l3a_status recognise(struct parameters *parameters, struct backbone_recip
             snprintf(recipe->name, sizeof recipe->name, "%s", known[i].name);
         }
     }
-    recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+    if (sizes.widths[0] < CLIP_WIDTH || parameters->source.recorded) {
+        recipe_set_imagenet(recipe);
+    }
 done:
     return status;
 }

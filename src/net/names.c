@@ -328,6 +328,10 @@ const char *names_naming(const struct names *names) {
     return names->naming->name;
 }
 
+bool names_are_imagenets(const struct names *names) {
+    return names->naming->imagenet;
+}
+
 const char *names_prefix(const struct names *names) {
     return names->prefix;
 }

@@ -17,6 +17,8 @@ void names_close(struct names *names);
 void names_source(struct names *names, struct parameter_source *source);
 /* The naming in words: "transformers' ViT". */
 const char *names_naming(const struct names *names);
+/* Whether whatever is published under these names has ImageNet's mean and deviation. */
+bool names_are_imagenets(const struct names *names);
 /* What stands in front of all names of the tower: "vision_model.", or "". */
 const char *names_prefix(const struct names *names);
 /* Appends what no network has taken, under the names of the file: "logit_scale, text_model (196 tensors)"; nothing if all was

@@ -502,3 +502,7 @@ void recipe_set_mean(struct backbone_recipe *recipe, const float mean[3], const 
         memcpy(recipe->deviation, deviation, sizeof recipe->deviation);
     }
 }
+
+void recipe_set_imagenet(struct backbone_recipe *recipe) {
+    recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+}

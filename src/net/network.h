@@ -230,6 +230,8 @@ struct backbone_recipe {
 
 /* Sets mean and deviation, unless they are known. */
 void recipe_set_mean(struct backbone_recipe *recipe, const float mean[3], const float deviation[3]);
+/* Those of ImageNet. */
+void recipe_set_imagenet(struct backbone_recipe *recipe);
 
 /* A family of networks. */
 struct family {

@@ -94,35 +94,6 @@ done:
     return status;
 }
 
-/* ---- What must be known ---- */
-
-static void list_pools(const struct family *family, char *text, size_t capacity) {
-    size_t length = 0;
-    text[0] = '\0';
-    for (size_t i = L3A_POOL_CLS; i < POOLS && length < capacity; i++) {
-        if (family->pools & 1U << i) {
-            length += (size_t)snprintf(text + length, capacity - length, "%s%s", length ? ", " : "", pools[i]);
-        }
-    }
-}
-
-l3a_status recipe_check(l3a_context *context, const struct family *family, const struct backbone_recipe *recipe) {
-    char possible[64];
-    l3a_status status = L3A_OK;
-    list_pools(family, possible, sizeof possible);
-    FAIL_IF(recipe->pool != L3A_POOL_DEFAULT && !(family->pools & 1U << recipe->pool), context, L3A_ERROR_OPTION,
-            possible[0] ? "choose one of the others" : "use the default pool", "a %s cannot give the pool %s: it has %s",
-            family->name, pools[recipe->pool], possible[0] ? possible : "the mean over all pixels alone");
-    FAIL_IF(!is_set(recipe->mean, recipe->deviation), context, L3A_ERROR_MISMATCH,
-            "put the published config.json or preprocessor_config.json beside the checkpoint, or give mean and deviation (--mean, "
-            "--std): 0.5 and 0.5 for timm's augreg networks, 0.485,0.456,0.406 and 0.229,0.224,0.225 for DeiT, DINO and MAE",
-            "%s: the tensors do not show with which mean and deviation of pictures this network was trained, and features would be "
-            "worse with others",
-            recipe->name);
-done:
-    return status;
-}
-
 /* ---- Texts ---- */
 
 static size_t printed(int length, size_t capacity) {
@@ -224,6 +195,40 @@ void recipe_describe(const struct family *family, const struct backbone_recipe *
     info->pool = family->pools ? pools[recipe->pool == L3A_POOL_DEFAULT ? L3A_POOL_CLS : recipe->pool] : "average";
     print_preprocess(recipe, info->preprocess, sizeof info->preprocess);
     print_network(family, recipe, info->network, sizeof info->network);
+}
+
+/* ---- What must be known ---- */
+
+static void list_pools(const struct family *family, char *text, size_t capacity) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = L3A_POOL_CLS; i < POOLS && length < capacity; i++) {
+        if (family->pools & 1U << i) {
+            length += (size_t)snprintf(text + length, capacity - length, "%s%s", length ? ", " : "", pools[i]);
+        }
+    }
+}
+
+l3a_status recipe_check(l3a_context *context, const struct family *family, const struct backbone_recipe *recipe) {
+    char possible[64], text[sizeof((l3a_backbone_info *)NULL)->preprocess + 1];
+    l3a_status status = L3A_OK;
+    list_pools(family, possible, sizeof possible);
+    FAIL_IF(recipe->pool != L3A_POOL_DEFAULT && !(family->pools & 1U << recipe->pool), context, L3A_ERROR_OPTION,
+            possible[0] ? "choose one of the others" : "use the default pool", "a %s cannot give the pool %s: it has %s",
+            family->name, pools[recipe->pool], possible[0] ? possible : "the mean over all pixels alone");
+    FAIL_IF(!is_set(recipe->mean, recipe->deviation), context, L3A_ERROR_MISMATCH,
+            "put the published config.json or preprocessor_config.json beside the checkpoint, or give mean and deviation (--mean, "
+            "--std): 0.5 and 0.5 for timm's augreg networks, 0.485,0.456,0.406 and 0.229,0.224,0.225 for DeiT, DINO and MAE",
+            "%s: the tensors do not show with which mean and deviation of pictures this network was trained, and features would be "
+            "worse with others",
+            recipe->name);
+    FAIL_IF(recipe->side > LARGEST_SIDE, context, L3A_ERROR_MISMATCH, "give a smaller one (--size)",
+            "this network takes pictures of %zu x %zu; the side can be at most %d", recipe->side, recipe->side, LARGEST_SIDE);
+    print_preprocess(recipe, text, sizeof text);
+    FAIL_IF(strlen(text) == sizeof text - 1, context, L3A_ERROR_OPTION, "round them to a few digits",
+            "mean, deviation and crop have too many digits to be recorded");
+done:
+    return status;
 }
 
 /* ---- Texts read again ---- */

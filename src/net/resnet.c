@@ -29,8 +29,7 @@ static const struct {
 };
 
 static bool matches(const struct parameters *parameters) {
-    return parameters_find(parameters, "layer1.0.conv1.weight") &&
-           (parameters_find(parameters, "conv1.weight") || parameters_find(parameters, "conv1.0.weight"));
+    return parameters_find(parameters, "layer1.0.conv1.weight") && parameters_find(parameters, "conv1.weight");
 }
 
 /* timm's variants whose names could be read, but whose layers are others. */
@@ -38,9 +37,7 @@ static l3a_status refuse_variants(const struct parameters *parameters) {
     const struct checkpoint_tensor *shortcut = parameters_find(parameters, "layer2.0.downsample.1.weight");
     const char *variant = NULL;
     l3a_status status = L3A_OK;
-    if (parameters_find(parameters, "conv1.0.weight")) {
-        variant = "a stem of three convolutions, as in timm's resnet50c, 50d, 50s and 50t";
-    } else if (shortcut && shortcut->rank == 4) {
+    if (shortcut && shortcut->rank == 4) {
         variant = "an average pool in the shortcuts, as in timm's resnet50d";
     } else if (parameters_count_parts(parameters, "layer1.0.conv2.") || parameters_count_parts(parameters, "layer1.0.convs.")) {
         variant = "divided 3 x 3 convolutions, as in ResNeSt and Res2Net";
@@ -118,7 +115,7 @@ static l3a_status recognise(struct parameters *parameters, struct backbone_recip
     recipe->side = recipe->side ? recipe->side : 224;
     recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : 1e-5;
     choose_name(&sizes, recipe);
-    recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+    recipe_set_imagenet(recipe);
 done:
     return status;
 }

@@ -17,10 +17,11 @@
 #include "net/network.h"
 #include "net/recipe.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD_WIDTH = 64, LAST_POOL = L3A_POOL_PROJECTION };
+enum { HEAD_WIDTH = 64, DINOV2_SIDE = 518, LAST_POOL = L3A_POOL_PROJECTION };
 
 struct sizes {
     size_t width, depth, patch, hidden;
@@ -92,10 +93,14 @@ done:
 static l3a_status measure_blocks(const struct parameters *parameters, struct sizes *sizes) {
     const struct checkpoint_tensor *first = parameters_find(parameters, "blocks.0.mlp.fc1.weight");
     const struct checkpoint_tensor *second = parameters_find(parameters, "blocks.0.mlp.fc2.weight");
+    const struct checkpoint_tensor *queries = parameters_find(parameters, "blocks.0.attn.qkv.weight");
     l3a_status status = L3A_OK;
     sizes->depth = parameters_count_parts(parameters, "blocks.");
     FAIL_IF(!sizes->depth, parameters->context, L3A_ERROR_MISMATCH, NULL,
             "the tensor blocks.0.norm1.weight is missing; expected [%zu]", sizes->width);
+    FAIL_IF(queries && queries->rank == 2 && queries->shape[0] != 3 * sizes->width, parameters->context, L3A_ERROR_MISMATCH, NULL,
+            "blocks.0.attn.qkv.weight has shape [%" PRIu64 ", %" PRIu64 "]; expected [%zu, %zu]", queries->shape[0],
+            queries->shape[1], 3 * sizes->width, sizes->width);
     sizes->hidden = first && first->rank == 2 ? (size_t)first->shape[0] : 4 * sizes->width;
     FAIL_IF(second && second->rank == 2 && second->shape[1] * 2 == sizes->hidden, parameters->context, L3A_ERROR_MISMATCH,
             "use a smaller network of this kind, or compute the features with PyTorch",
@@ -124,12 +129,19 @@ done:
 
 /* ---- The recipe ---- */
 
-/* The sizes whose heads are known to have 64 numbers: four that have a name in timm, and two that are small enough for tests. The
+/* The sizes whose heads are taken to have 64 numbers: four that have a name in timm, and two that are small enough for tests. The
  * tensors do not show how wide a head is; it has 80, 88 or 104 numbers in timm's huge, giant and gigantic networks. */
 static const struct {
     const char *name;
     size_t width, depth;
 } known[] = {{"tiny", 192, 12}, {"small", 384, 12}, {"base", 768, 12}, {"large", 1024, 24}, {NULL, 64, 1}, {NULL, 64, 2}};
+
+/* MoCo v3's files. Its small network has heads of 32 numbers. */
+static bool is_moco(const struct parameters *parameters) {
+    char text[NAME_IN_FILE];
+    return parameters->source.name_in_file && parameters->source.name_in_file(parameters->source.owner, "cls_token", text) &&
+           strstr(text, "base_encoder.");
+}
 
 /* A model that was learned with a network keeps it, and the heads that earlier versions took for granted: its features must stay
  * what they were. */
@@ -138,7 +150,7 @@ static l3a_status choose_heads(const struct parameters *parameters, const struct
     bool found = parameters->source.recorded && usual && sizes->width % usual == 0;
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        found = found || (known[i].width == sizes->width && known[i].depth == sizes->depth);
+        found = found || (known[i].width == sizes->width && known[i].depth == sizes->depth && !is_moco(parameters));
     }
     FAIL_IF(recipe->heads && sizes->width % recipe->heads, parameters->context, L3A_ERROR_OPTION,
             "give the number of heads with which the network was trained", "%zu heads do not divide the width of %zu",
@@ -198,9 +210,9 @@ done:
     return status;
 }
 
-/* DINOv2: its blocks have factors, and its patches 14 pixels. */
+/* DINOv2: its blocks have factors, its patches 14 pixels, and its pictures 518. */
 static bool is_dinov2(const struct sizes *sizes) {
-    return sizes->scaled && sizes->has_class && sizes->patch == 14;
+    return sizes->scaled && sizes->has_class && sizes->patch == 14 && sizes->across * sizes->patch == DINOV2_SIDE;
 }
 
 /* Positions for another side are resized. Only the networks without registers were trained with an offset. */
@@ -209,14 +221,15 @@ static l3a_status choose_side(const struct parameters *parameters, const struct 
     l3a_status status = L3A_OK;
     recipe->side = recipe->side ? recipe->side : own;
     const size_t smaller = recipe->side < sizes->patch ? sizes->patch : recipe->side / sizes->patch * sizes->patch;
-    FAIL_IF(recipe->side % sizes->patch, parameters->context, L3A_ERROR_MISMATCH, "choose a multiple of the patch",
+    FAIL_IF(recipe->side % sizes->patch && recipe->side / sizes->patch != sizes->across, parameters->context, L3A_ERROR_MISMATCH,
+            "choose a multiple of the patch",
             "this network cuts pictures into squares of %zu pixels, so it cannot take pictures of %zu x %zu; it can take %zu x %zu",
             sizes->patch, recipe->side, recipe->side, smaller, smaller);
     const size_t across = recipe->side / sizes->patch;
     FAIL_IF(across * across + sizes->has_class + sizes->registers > ATTENTION_TOKENS, parameters->context, L3A_ERROR_MISMATCH,
             "choose smaller pictures", "pictures of %zu x %zu have %zu tokens in this network, more than the limit of %d",
             recipe->side, recipe->side, across * across + sizes->has_class + sizes->registers, ATTENTION_TOKENS);
-    if (recipe->side != own && is_dinov2(sizes) && !sizes->registers && !parameters->source.recorded) {
+    if (across != sizes->across && is_dinov2(sizes) && !sizes->registers && !parameters->source.recorded) {
         recipe->offset = true;
     }
 done:
@@ -231,7 +244,7 @@ static void choose_mean(const struct parameters *parameters, const struct sizes 
                         (const float[]){0.26862954F, 0.26130258F, 0.27577711F});
     } else if (sizes->has_class && (sizes->scaled || (sizes->between && strcmp(sizes->between, "dist_token") == 0))) {
         /* DINOv2, DeiT III, and DeiT with distillation */
-        recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+        recipe_set_imagenet(recipe);
     } else if (sizes->maps || parameters->source.recorded) { /* as before 0.14, for a model that did not record it */
         recipe_set_mean(recipe, (const float[]){0.5F, 0.5F, 0.5F}, (const float[]){0.5F, 0.5F, 0.5F});
     }

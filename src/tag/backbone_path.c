@@ -8,6 +8,7 @@
  */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "common/utf8.h"
 #include "extract/intake.h"
 #include "image/picture.h"
@@ -211,14 +212,43 @@ done:
     return status;
 }
 
+/* What is not given is as recorded. A model that was learned from features of unknown origin has recorded nothing. */
+static void complete_options(const l3a_backbone_options *recorded, l3a_backbone_options *given) {
+    bool mean = false;
+    for (size_t c = 0; c < 3; c++) {
+        mean = mean || given->mean[c] != 0 || given->deviation[c] != 0;
+    }
+    if (!mean) {
+        memcpy(given->mean, recorded->mean, sizeof given->mean);
+        memcpy(given->deviation, recorded->deviation, sizeof given->deviation);
+    }
+    given->pool = given->pool ? given->pool : recorded->pool;
+    given->side = given->side ? given->side : recorded->side;
+    given->filter = given->filter ? given->filter : recorded->filter;
+    given->heads = given->heads ? given->heads : recorded->heads;
+    given->layer = given->layer ? given->layer : recorded->layer;
+    given->activation = given->activation ? given->activation : recorded->activation;
+    given->epsilon = given->epsilon > 0 ? given->epsilon : recorded->epsilon;
+    given->stride_first = given->stride_first ? given->stride_first : recorded->stride_first;
+    given->offset = given->offset ? given->offset : recorded->offset;
+    given->precision = given->precision ? given->precision : recorded->precision;
+    given->crop_rules = given->crop > 0 ? given->crop_rules : recorded->crop_rules;
+    given->crop = given->crop > 0 ? given->crop : recorded->crop;
+}
+
 l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *options) {
     const struct scorer *edition = tagger->current;
-    l3a_backbone_options recorded;
+    l3a_backbone_options recorded, given;
+    const l3a_backbone_options *chosen = &recorded;
     int orient;
     l3a_status status = L3A_OK;
     backbone_record_read(scorer_record(edition, "preprocess"), scorer_record(edition, "pool"), scorer_record(edition, "network"),
                          &recorded, &orient);
-    const l3a_backbone_options *chosen = options->backbone_options ? options->backbone_options : &recorded;
+    if (options->backbone_options) {
+        TRY(READ_SIZED(tagger->context, options->backbone_options, given));
+        complete_options(&recorded, &given);
+        chosen = &given;
+    }
     TRY(picture_options_read(tagger->context, options->picture_options, &tagger->picture));
     if (!options->picture_options) {
         tagger->picture.orient = orient;
