@@ -19,7 +19,7 @@ from ._library import Context, Handle, Interrupt, decode, encode, library, path_
 
 ARCHIVE_STEP = 1024  # pictures of an archive that are tagged before their tags are handed over
 PIXEL_LIMIT = 64000000  # the library's; see l3a_picture_options in the header
-Channels = Union[float, Sequence[float]]  # one number, or one for each of red, green and blue
+Channels = Union[float, Iterable[float]]  # one number, or one for each of red, green and blue
 Picture = Any  # a path, the bytes of a file, a Pillow image, or an array [height, width, 3] of uint8
 
 
@@ -226,7 +226,7 @@ class Tagger:
                batch: int = 0, threads: int = 0, device: Optional[str] = None, **settings: Union[int, float, str]) -> "Tagger":
         """Makes a model without tags, to be taught. ``backbone`` is the checkpoint of a network: .safetensors, .pth or .pt, an index
         of several files, or a folder. What its tensors do not show comes from the configuration beside it, unless it is given
-        here; ``l3a help teach`` explains each: ``pool`` to ``backbone_precision`` have the names of its options.
+        here; ``l3a help teach`` explains each: its options have these names, except ``--size`` for ``side``.
         ``settings`` are those of a model, such as ``dim=4096`` or ``views=5``; the defaults suit teaching. Pictures are turned
         upright as their EXIF data says, unless ``orient`` is false."""
         context = Context(threads=threads, device=device)
@@ -238,10 +238,14 @@ class Tagger:
                         filter=_choice("filter", _FILTERS, filter), activation=_choice("activation", _ACTIVATIONS, activation),
                         precision=_choice("backbone_precision", _PRECISIONS, backbone_precision),
                         published=_choice("preprocess", _WAYS, preprocess))
+        if preprocess == "checkpoint" and filter is not None:
+            raise problem("preprocess='checkpoint' takes the filter from the checkpoint's configuration", "leave out filter")
         if (mean is None) != (std is None):
             raise problem("mean and std must be given together", "give both, each as one number or three")
         if mean is not None and std is not None:
             network.mean[:], network.deviation[:] = _channels("mean", mean), _channels("std", std)
+            if min(network.deviation) <= 0:
+                raise problem(f"std is {std!r}", "a standard deviation is positive")
         picture = sized(l3a_picture_options, orient=int(orient))
         options = sized(l3a_tagger_options, backbone=path_bytes(backbone), batch=batch)
         options.backbone_options, options.picture_options = ctypes.addressof(network), ctypes.addressof(picture)
@@ -664,7 +668,7 @@ def _choice(name: str, values: _Choices, value: Optional[str]) -> int:
 
 
 def _channels(name: str, value: Channels) -> List[float]:
-    numbers = [float(number) for number in value] if isinstance(value, Sequence) else [float(value)] * 3
+    numbers = [float(number) for number in value] if isinstance(value, Iterable) else [float(value)] * 3
     if len(numbers) != 3:
         raise problem(f"{name} has {len(numbers)} numbers", "give one, or one for each of red, green and blue")
     return numbers

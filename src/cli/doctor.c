@@ -123,27 +123,25 @@ static void print_devices(l3a_context *context) {
     }
 }
 
-/* How many pictures a second a network takes, of which there are copies of one; 0 if that fails. */
-static double network_rate(l3a_backbone *backbone) {
+/* How many pictures a second a network takes, of which there are copies of one. */
+static l3a_status network_rate(l3a_backbone *backbone, double *rate) {
     enum { PICTURES = 16, ROUNDS = 3 };
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     const size_t size = 3 * info->size * info->size;
     float *pictures = calloc(PICTURES * size, sizeof *pictures), *features = calloc(PICTURES * info->width, sizeof *features);
-    double best = 0;
-    for (int i = 0; pictures && features && i <= ROUNDS; i++) { /* the first round is for warming up */
+    l3a_status status = pictures && features ? L3A_OK : L3A_ERROR_MEMORY;
+    *rate = 0;
+    for (int i = 0; status == L3A_OK && i <= ROUNDS; i++) { /* the first round is for warming up */
         struct timespec start, end;
         clock_gettime(CLOCK_MONOTONIC, &start);
-        if (l3a_backbone_run(backbone, pictures, PICTURES, features) != L3A_OK) {
-            best = 0;
-            break;
-        }
+        status = l3a_backbone_run(backbone, pictures, PICTURES, features);
         clock_gettime(CLOCK_MONOTONIC, &end);
         const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
-        best = i && PICTURES / seconds > best ? PICTURES / seconds : best;
+        *rate = i && PICTURES / seconds > *rate ? PICTURES / seconds : *rate;
     }
     free(pictures);
     free(features);
-    return best;
+    return status;
 }
 
 static int print_network_speed(const struct arguments *arguments, const char *path) {
@@ -161,20 +159,27 @@ static int print_network_speed(const struct arguments *arguments, const char *pa
             options.mean[c] = options.deviation[c] = 0.5F;
         }
         l3a_backbone *backbone = NULL;
-        const l3a_status status = l3a_backbone_open(arguments->context, path, &options, &backbone);
+        l3a_status status = l3a_backbone_open(arguments->context, path, &options, &backbone);
         if (status != L3A_OK) {
             return explain(arguments, status);
         }
+        double rate;
         const l3a_backbone_info *info = l3a_backbone_describe(backbone);
         if (!i) {
             printf("backbone     %s (%s), %.1f million parameters, features %zu wide\n", info->name, info->engine,
                    (double)info->parameters * 1e-6, info->width);
         }
         if (info->computed == precisions[i].precision) {
-            printf("             %s: %.1f pictures/s (measured now, %zu x %zu, without reading them)\n", precisions[i].name,
-                   network_rate(backbone), info->size, info->size);
+            status = network_rate(backbone, &rate);
+            if (status == L3A_OK) {
+                printf("             %s: %.1f pictures/s (measured now, %zu x %zu, without reading them)\n", precisions[i].name,
+                       rate, info->size, info->size);
+            }
         }
         l3a_backbone_free(backbone);
+        if (status != L3A_OK) {
+            return explain(arguments, status);
+        }
     }
     return EXIT_DONE;
 }
@@ -186,6 +191,9 @@ int doctor_command(struct arguments *arguments) {
     char text[32];
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+    }
+    if (!argument(arguments, "backbone") && backbone_argument_given(arguments)) {
+        return complain(arguments, "--%s needs --backbone", backbone_argument_given(arguments));
     }
     if (argument(arguments, "backbone")) {
         return print_network_speed(arguments, argument(arguments, "backbone"));
