@@ -97,7 +97,7 @@ done:
 /* ---- Texts ---- */
 
 static size_t printed(int length, size_t capacity) {
-    return length > 0 && (size_t)length < capacity ? (size_t)length : capacity;
+    return length >= 0 && (size_t)length < capacity ? (size_t)length : capacity;
 }
 
 /* With as many digits as it takes to read back the same float, or the same double. */

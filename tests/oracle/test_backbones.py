@@ -164,8 +164,8 @@ def test_heads(library, folder):
         print(f"heads {name}: {heads}, relative error {error:.2e}")
         assert error < 1e-5, (name, error)
         if name == "vit_small_patch16":
-            # MoCo's network of this size has twice as many heads, and nothing in its file says so: it is taken for the published one,
-            # and its features are wrong. docs/your-own-pictures.md warns of it.
+            # MoCo's network of this size has twice as many heads. Only its own files can be told apart, by their names (test_recipes.py);
+            # under timm's it is taken for timm's, and its features are wrong. docs/backbones.md warns of it.
             assert MOCO_SMALL[:2] == (width, depth) and MOCO_SMALL[2] != heads
             error = distance(features, vit_features(weights, MOCO_SMALL[2], picture))
             assert error > 0.01, error
