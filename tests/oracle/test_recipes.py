@@ -258,6 +258,11 @@ def picture_folder(folder):
     return folder / "photos"
 
 
+def tag_columns(text):
+    """Paths and tags; scores differ, since the coefficients are rounded."""
+    return [line.split(",")[:2] for line in text.splitlines()]
+
+
 def test_records(folder):
     """Feature files and models record the recipe, which must agree wherever two meet; a model opens its network as recorded."""
     photos, place = picture_folder(folder.folder), folder.folder
@@ -283,6 +288,11 @@ def test_records(folder):
     (place / "config.json").write_text(json.dumps({"architecture": "vit_x", "pretrained_cfg": {"mean": [0.9] * 3, "std": [0.1] * 3}}))
     check(l3a("predict", model, "--orient", "--backbone", folder.path, *files, "--format", "csv", "--quiet").stdout == before, "a configuration changes what a model tags")
     check(l3a("predict", model, "--orient", "--backbone", folder.path, *files, "--format", "csv", "--quiet", "--size", "48").stdout == before, "the recorded size, given again, changes it")
+    # one file to tag with, which holds the network but not its names and configuration
+    tagged = l3a("tag", model, *files, "--format", "csv", "--quiet").stdout
+    l3a("pack", model, "-o", place / "packed", "--with-backbone", "--quiet")
+    packed = l3a("tag", place / "packed", *files, "--format", "csv", "--quiet").stdout
+    check(len(tagged.splitlines()) > 8 and tag_columns(packed) == tag_columns(tagged), "a packed model tags as the model does")
     refuse("48x48", "predict", model, "--orient", "--backbone", folder.path, *files, "--size", "32")
 
 
