@@ -122,7 +122,7 @@ static bool same_text(const char *one, const char *other) {
 
 /* Says in what two shards of different extractions differ. */
 static l3a_status fail_extraction(l3a_context *context, const struct piece *one, const struct piece *other) {
-    static const char *const names[] = {"backbone", "sha256", "preprocess", "pool", "data", "split", "difficult"};
+    static const char *const names[] = {"backbone", "sha256", "preprocess", "pool", "network", "data", "split", "difficult"};
     const char *hint = "join the shards of one extraction; extract the others again";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *mine = record_of(one, names[i]), *theirs = record_of(other, names[i]);

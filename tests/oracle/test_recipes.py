@@ -278,6 +278,9 @@ def test_records(folder):
     for option in (("--heads", "4"), ("--activation", "gelu"), ("--pool", "projection"), ("--size", "48"), ("--preprocess", "squash", "--mean", "0.5", "--std", "0.5")):
         extract("other.safetensors", *option)
         refuse("", "run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--classes", "2", "-o", place / "run")
+    for shard, activation in ("1/2", "quick_gelu"), ("2/2", "gelu"):
+        extract(f"{activation}.safetensors", "--shard", shard, "--activation", activation)
+    refuse("network is 'heads 2, quick_gelu, epsilon 1e-05'", "merge", place / "quick_gelu.safetensors", place / "gelu.safetensors", "-o", place / "joined")
     model = place / "model.l3a"
     l3a("teach", model, f"folders:{photos}", "--backbone", folder.path, "--size", "48", "--heads", "4", "--dim", "128", "--quiet")
     shown = json.loads(l3a("info", model, "--format", "json").stdout)
