@@ -113,7 +113,7 @@ static void add_text(struct file *file, const char *text, size_t length) {
 }
 
 static void add_metadata(struct file *file, const char *text, size_t length) {
-    const char *const end = text + (length < MOST_METADATA ? length : MOST_METADATA);
+    const char *const end = text ? text + (length < MOST_METADATA ? length : MOST_METADATA) : NULL;
     file->length = (size_t)sprintf(file->header, "{\"__metadata__\":{\"by\":\"nobody\"");
     for (const char *line = text, *next; text && line < end; line = next + 1) {
         const char *stop = memchr(line, '\n', (size_t)(end - line)), *equals;
