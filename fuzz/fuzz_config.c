@@ -200,9 +200,11 @@ static void check_recipe(const struct backbone_recipe *recipe, const struct reci
     check_source(sources->activation, recipe->activation != LINEAR_ACTIVATION);
     check_source(sources->epsilon, recipe->epsilon > 0);
     check_source(sources->stride, sources->stride != NULL);
-    check_source(sources->frame, geometry->frame != FRAME_UNKNOWN || geometry->unsupported[0]);
+    check_source(sources->frame, sources->frame != NULL);
     check_source(sources->filter, sources->filter != NULL);
+    must(geometry->frame == FRAME_UNKNOWN || sources->frame);
     must(!geometry->has_filter || sources->filter);
+    must(!geometry->unsupported[0] || sources->frame || sources->filter);
 }
 
 static const struct backbone_recipe options = {.side = 4,
