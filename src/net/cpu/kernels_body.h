@@ -359,11 +359,10 @@ static void patch_rows(const struct kernel_call *call, size_t first, size_t last
 }
 
 INLINE void sum_to(size_t count, const float *left, const float *right, float *out) {
-    if (!right) {
+    if (!right && count) {
         memcpy(out, left, count * sizeof *out);
-        return;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; right && i < count; i++) {
         out[i] = left[i] + right[i];
     }
 }
