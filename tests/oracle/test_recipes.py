@@ -275,9 +275,12 @@ def test_records(folder):
     metadata = extract("first.safetensors")
     check(metadata["network"] == "heads 2, quick_gelu, epsilon 1e-05" and metadata["pool"] == "cls" and metadata["preprocess"].startswith("rgb 32x32"),
           f"recorded: {metadata}")
-    for option in (("--heads", "4"), ("--activation", "gelu"), ("--pool", "projection"), ("--size", "48"), ("--preprocess", "squash", "--mean", "0.5", "--std", "0.5")):
+    for words, *option in (("network is 'heads 2, quick_gelu, epsilon 1e-05'", "--heads", "4"), ("network is", "--activation", "gelu"), ("pool is", "--pool", "max"),
+                           ("features 32 wide", "--pool", "projection"), ("preprocess is", "--size", "48"), ("preprocess is", "--mean", "0.5", "--std", "0.5")):
         extract("other.safetensors", *option)
-        refuse("", "run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--classes", "2", "-o", place / "run")
+        refuse(words, "run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--dim", "8", "-o", place / "run")
+    extract("other.safetensors")
+    l3a("run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--protocol", "B0-C1", "--dim", "8", "-o", place / "run", "--quiet")
     for shard, activation in ("1/2", "quick_gelu"), ("2/2", "gelu"):
         extract(f"{activation}.safetensors", "--shard", shard, "--activation", activation)
     refuse("network is 'heads 2, quick_gelu, epsilon 1e-05'", "merge", place / "quick_gelu.safetensors", place / "gelu.safetensors", "-o", place / "joined")
