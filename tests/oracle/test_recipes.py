@@ -227,6 +227,39 @@ def test_families(folder):
     folder.expect("a ResNet with its own", name="resnet18", preprocess="mean 0.5 std 0.25")
 
 
+def test_what_a_family_lacks(folder):
+    """An option that a network has no use for would be recorded as if it had."""
+    folder.put(resnet())
+    folder.refuses("a ResNet with heads", "no attention heads", heads=2)
+    folder.refuses("a ResNet up to a layer", "layer 2", layer=2)
+    folder.refuses("a ResNet with a GELU", "quick_gelu", activation=QUICK_GELU)
+    folder.put(resnet(), config={"model_type": "resnet", "hidden_act": "gelu"})
+    folder.refuses("a ResNet's configuration with a GELU", "gelu")
+    folder.put(resnet(), config={"model_type": "resnet", "hidden_act": "relu", "downsample_in_bottleneck": True})
+    folder.expect("a ResNet's own", heads=0, activation="", network="stride first")
+    check("network: stride first" in l3a("info", folder.path).stdout, "l3a info says where the stride is")
+
+
+def test_whole_models(folder):
+    """Copies of the tower, and what an optimiser keeps, beside a tower without a prefix."""
+    tower, other = vit(), vit(depth=2)
+    for prefix in "ema.", "model_ema.module.", "ema_model.", "optimizer.state.":
+        folder.put({**{prefix + name: values for name, values in other.items()}, **tower})
+        folder.expect(f"beside {prefix}", HALF, name="depth 1")
+        said = l3a("doctor", "--backbone", folder.path).stdout
+        check("features 64 wide" in said, f"beside {prefix}: {said}")
+    folder.put({**tower, "memory.queue": np.ones(3, np.float32)})
+    folder.refuses("beside something unknown", "memory.queue", **HALF)
+
+
+def test_hints(folder):
+    """`l3a info` names the option to give."""
+    folder.put(vit(128))
+    check("--heads" in l3a("info", folder.path).stdout, "l3a info: unknown heads")
+    folder.put(vit())
+    check("--mean" in l3a("info", folder.path).stdout, "l3a info: an unknown mean")
+
+
 def test_sides(folder):
     folder.put(vit(across=3), config={"architecture": "vit_x", "pretrained_cfg": {"input_size": [3, 50, 50]}})
     folder.expect("a side with a remainder, of the network's own grid", HALF, preprocess="50x50")
@@ -314,7 +347,7 @@ def main():
     library = Backbones(threads=1)
     with tempfile.TemporaryDirectory() as place:
         folder = Folder(library, place)
-        for test in (test_precedence, test_heads_and_activation, test_open_clip, test_what_is_certain, test_families, test_sides, test_records, test_doctor):
+        for test in (test_precedence, test_heads_and_activation, test_open_clip, test_what_is_certain, test_families, test_what_a_family_lacks, test_whole_models, test_hints, test_sides, test_records, test_doctor):
             test(folder)
     return finish()
 
