@@ -223,6 +223,8 @@ def test_families(folder):
     for name in "vit_small_patch16_rope_224", "vit_pe_core_base_patch16_224":
         folder.put(vit(), config={"architecture": name, "pretrained_cfg": {}})
         folder.refuses(name, "rotary positions", **HALF)
+    folder.put(vit(), config={"architecture": "vit_base_patch16_rpn_224", "pretrained_cfg": {}})
+    folder.refuses("a ViT with residual post-norms", "norms behind", **HALF)
     folder.put(resnet(), config={"architecture": "resnet18", "pretrained_cfg": {"mean": [0.5] * 3, "std": [0.25] * 3}})
     folder.expect("a ResNet with its own", name="resnet18", preprocess="mean 0.5 std 0.25")
 
