@@ -9,7 +9,8 @@
 const struct option index_options[] = {
     {"remove", "FOLDER…", "take this folder and its pictures out of the index"},
     {"retry", NULL, "try again to read the pictures that could not be read"},
-    {"problems", NULL, "only list the pictures that cannot be read, and the videos and RAW files, each with the reason"},
+    {"problems", NULL,
+     "only list the pictures that cannot be read, and the videos, RAW files and others that are not read, each with the reason"},
     {"format", "table|csv|json", "output format [table]"},
     {"o", "FILE", "with --problems: write the list to a file; its name decides the format if it ends in .csv or .json"},
     {"shard", "I/N", "look only at every N-th picture, from 1/N to N/N; other processes look at the others"},
@@ -164,7 +165,7 @@ static void print_table(const struct indexed *indexed, const struct work *work) 
     print_count(work->scan.changed, "changed", "changed");
     print_count(work->scan.gone, "gone", "gone");
     print_count(info->failed, "cannot be read", "cannot be read");
-    print_count(info->others, "video or RAW file", "videos or RAW files");
+    print_count(info->others, "video, RAW or other file", "videos, RAW or other files");
     print_count(info->waiting, "still to be looked at", "still to be looked at");
     print_count(work->scan.away, "folder is not there", "folders are not there");
     printf("; %.1f s\n", work->seconds);

@@ -213,15 +213,16 @@ head -c 400 photos/2023/p03.jpg >photos/cut.jpg
 echo hello >photos/text.jpg
 echo film >photos/film.mp4
 echo raw >photos/camera.cr2
+echo old >photos/scan.tif
 cp half.png "photos/$(printf 'b\xe9d.png')"
 touch -d '1 hour ago' photos/*.jpg
 expect 2 '2 pictures cannot be read' l3a index pets.l3a
-shows '2 cannot be read' '3 videos or RAW files'
+shows '2 cannot be read' '4 videos, RAW or other files'
 expect 0 '' l3a index pets.l3a
 expect 0 '' l3a index pets.l3a --problems --format json
 holds 'each with its reason' "
 found = {os.path.basename(row['path']): (row['state'], row['error']) for row in data}
-assert len(found) == 5 and found['cut.jpg'][0] == found['text.jpg'][0] == 'failed' and found['film.mp4'][0] == found['camera.cr2'][0] == 'other', found
+assert len(found) == 6 and 'TIFF' in found['scan.tif'][1] and found['cut.jpg'][0] == found['text.jpg'][0] == 'failed' and found['film.mp4'][0] == found['camera.cr2'][0] == 'other', found
 assert 'video' in found['film.mp4'][1] and 'RAW' in found['camera.cr2'][1] and '400' in found['cut.jpg'][1] and 'text' in found['text.jpg'][1], found
 assert any('UTF-8' in error for state, error in found.values())"
 expect 0 '' l3a index pets.l3a --problems
@@ -232,7 +233,7 @@ expect 0 '' find_ --where is:failed --format paths
 check 'found by their state' test "$(sort stdout | xargs)" = 'photos/cut.jpg photos/text.jpg'
 expect 2 '2 pictures cannot be read' l3a index pets.l3a --retry
 cp photos/2023/p06.jpg photos/cut.jpg
-rm photos/text.jpg photos/film.mp4 photos/camera.cr2 photos/b*.png
+rm photos/text.jpg photos/film.mp4 photos/camera.cr2 photos/scan.tif photos/b*.png
 expect 0 '' l3a index pets.l3a
 rm photos/cut.jpg
 state
