@@ -186,7 +186,7 @@ static int finish(const struct indexed *indexed, const struct work *work, const 
         return EXIT_DONE;
     }
     complain(arguments, "%" PRIu64 " %s cannot be read", work->look.failed, plural(work->look.failed, "picture", "pictures"));
-    print_hint("'l3a index %s --problems' says why; --retry tries again", indexed->model);
+    print_hint("'l3a index %s --problems' says why; --retry tries again", indexed->named);
     return EXIT_USAGE;
 }
 
@@ -195,7 +195,7 @@ static int index_folders(struct indexed *indexed, const l3a_look_options *option
     const double began = now();
     if (!l3a_library_folder(indexed->library, 0, NULL) && indexed->arguments->positional_count < 2) {
         complain(indexed->arguments, "%s: the index has no folders", indexed->index);
-        print_hint("name a folder of pictures: l3a index %s FOLDER", indexed->model);
+        print_hint("name a folder of pictures: l3a index %s FOLDER", indexed->named);
         return EXIT_USAGE;
     }
     l3a_status status = work(indexed, options, &done);

@@ -269,6 +269,7 @@ expect 0 '' l3a index pets.l3a photos --index other.index --format json
 holds 'an index elsewhere' "assert data['index'] == 'other.index' and data['new'] == 70"
 expect 0 '' find_ --index other.index --tag disc --most 1
 expect 2 "its features were made in another way" find_ --index other.index --views 5
+expect 2 'make one: l3a index pets.l3a --index none.index --views 5 FOLDER' find_ --index none.index --views 5
 expect 0 'replaced' l3a index pets.l3a --index other.index --views 5 --format json
 holds 'other views are looked at again' "assert data['new'] == 70 and data['pictures'] == 70"
 expect 0 '' find_ --index other.index --views 5 --tag disc --format json
