@@ -128,14 +128,38 @@ static l3a_status work(struct indexed *indexed, const l3a_look_options *options,
 
 /* ---- The end ---- */
 
+/* A content that the index knew and that is nowhere else was moved if a file has gone. Otherwise it is where it was: a file with
+ * another time, or an index that was made again. */
+static uint64_t moved(const struct work *work) {
+    return work->look.moved < work->scan.gone ? work->look.moved : work->scan.gone;
+}
+
+static void print_folders(struct printer *printer, const struct indexed *indexed) {
+    const char *folder;
+    put_open(printer, "folders", '[');
+    for (size_t i = 0; (folder = l3a_library_folder(indexed->library, i, NULL)); i++) {
+        put_text(printer, NULL, folder);
+    }
+    put_close(printer, ']');
+}
+
 static void print_json(const struct indexed *indexed, const struct work *work) {
     const struct {
         const char *name;
         uint64_t count;
-    } counts[] = {{"pictures", work->info.pictures}, {"new", work->look.looked},      {"moved", work->look.moved},
-                  {"copies", work->look.copies},     {"changed", work->scan.changed}, {"gone", work->scan.gone},
-                  {"waiting", work->info.waiting},   {"failed", work->info.failed},   {"other", work->info.others},
-                  {"scored", work->info.scored},     {"away", work->scan.away},       {"unreadable_folders", work->scan.unreadable},
+    } counts[] = {{"pictures", work->info.pictures},
+                  {"new", work->look.looked},
+                  {"moved", moved(work)},
+                  {"recognised", work->look.moved - moved(work)},
+                  {"copies", work->look.copies},
+                  {"changed", work->scan.changed},
+                  {"gone", work->scan.gone},
+                  {"waiting", work->info.waiting},
+                  {"failed", work->info.failed},
+                  {"other", work->info.others},
+                  {"scored", work->info.scored},
+                  {"away", work->scan.away},
+                  {"unreadable_folders", work->scan.unreadable},
                   {"bytes", work->info.bytes}};
     struct printer printer = printer_of("json");
     put_open(&printer, NULL, '{');
@@ -144,6 +168,7 @@ static void print_json(const struct indexed *indexed, const struct work *work) {
         put_count(&printer, counts[i].name, counts[i].count);
     }
     put_number(&printer, "seconds", work->seconds, 2);
+    print_folders(&printer, indexed);
     put_close(&printer, '}');
     printf("\n");
 }
@@ -160,7 +185,8 @@ static void print_table(const struct indexed *indexed, const struct work *work) 
     printf("%s: %" PRIu64 " %s, %s\n", indexed->index, info->pictures, plural(info->pictures, "picture", "pictures"),
            size_text(info->bytes, bytes));
     printf("%" PRIu64 " new", work->look.looked);
-    print_count(work->look.moved, "moved", "moved");
+    print_count(moved(work), "moved", "moved");
+    print_count(work->look.moved - moved(work), "recognised", "recognised");
     print_count(work->look.copies, "copy", "copies");
     print_count(work->scan.changed, "changed", "changed");
     print_count(work->scan.gone, "gone", "gone");
