@@ -6,12 +6,13 @@
         --backbone  a checkpoint with features 192 wide [../shared/backbones/vit_tiny_patch16_224.safetensors]
         --photos    real pictures, of which 20,000 hard links are made, for the time of a scan [../shared/data/voc2007-small]
         --keep      makes the index in this folder, or measures the one that is there; otherwise in a new one, which is removed
-        --only      of: width (the two smaller indexes below), scan, index
+        --only      of: width (the two smaller indexes below), scan, server, index
         L3A_BUILD   the build folder, with bench_library (make bench, or cmake -DL3A_BENCH=ON)
 
 Features are made up: 2,000 directions with as much noise. The model has dim 2,048 and 20 tags, and was taught 4,000 such pictures. The files are in the
 page cache when the program starts, except where it says "cold". Programs wait passively for each other (OMP_WAIT_POLICY). A page is 60 pictures, with path, date and state; the first time of an order that needs
-names includes reading them. Private memory is Private_Clean + Private_Dirty of /proc/self/smaps_rollup. Other widths and views are measured with a tenth
+names includes reading them. The server has the 20,000 links, to 400 pictures, and a model with one tag; it is started twice, and then new pictures
+are put into the folder. Private memory is Private_Clean + Private_Dirty of /proc/self/smaps_rollup. Other widths and views are measured with a tenth
 of the pictures; times ten is then an estimate. A missed target is printed; it is not an error."""
 import argparse
 import json
@@ -23,6 +24,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 from measured import conditions, report, spread
 
@@ -31,6 +33,7 @@ SHARED = os.path.join(HERE, "..", "..", "shared")
 PROGRAM = os.path.join(os.path.abspath(os.environ.get("L3A_BUILD", os.path.join(HERE, "..", "build"))), "bench_library")
 COMMAND = "bench/library.py"
 SCANNED, THREADS, DIM, TAGS = 20000, 2, 2048, 20
+CONTENTS, ARRIVING = 400, 5
 PAGES = {"page-date": "a page by date", "page-tag": "a page of a tag, most sure first", "page-expression": "a page of and, or, not, date and folder",
          "page-not": "a page of not a tag, by date", "page-unsure": "a page of what is in doubt", "page-name": "a page by name",
          "page-part-of-name": "a page of names with a part"}
@@ -172,14 +175,16 @@ def measure_width(options, folder):
         shutil.rmtree(index.folder)
 
 
-def link_pictures(source, folder):
+def find_pictures(source):
     names = []
     for parent, folders, files in os.walk(source):
         folders.sort()
         names += [os.path.join(parent, name) for name in sorted(files) if name.lower().endswith((".jpg", ".jpeg", ".png"))]
-    if not names:
-        return 0
-    for i in range(SCANNED):
+    return names
+
+
+def link_pictures(names, folder):
+    for i in range(SCANNED if names else 0):
         parent = os.path.join(folder, f"{i // 200:03d}")
         os.makedirs(parent, exist_ok=True)
         path = os.path.join(parent, f"{i:05d}.jpg")
@@ -193,7 +198,7 @@ def link_pictures(source, folder):
 
 def measure_scan(options, folder):
     photos = os.path.join(folder, "photos")
-    real = link_pictures(options.photos, photos)
+    real = link_pictures(find_pictures(options.photos), photos)
     if not real:
         print(f"skipped: no pictures in {options.photos}")
         return
@@ -204,6 +209,51 @@ def measure_scan(options, folder):
     report(f"scan of {SCANNED:,} files, nothing new", "", spread(scans[1:], "{:.2f} s"), True, command)
 
 
+def settle(server, pictures):
+    """Waits until so many pictures were found, looked at and scored."""
+    while True:
+        state = server.good("GET", "/v1/library/state")
+        if state["pictures"] == pictures and state["to_look"] == state["waiting"] == 0 and state["scored"] == state["done"]:
+            return
+        time.sleep(0.01)
+
+
+def looked(server):
+    lines = server.good("GET", "/metrics").decode().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("l3a_library_looked_total ")))
+
+
+def measure_server(options, folder):
+    command, names = f"{COMMAND} --only server", find_pictures(options.photos)
+    photos, model = os.path.join(folder, "photos"), os.path.join(folder, "served.l3a")
+    if len(names) < CONTENTS + ARRIVING:
+        print(f"skipped: fewer than {CONTENTS + ARRIVING} pictures in {options.photos}")
+        return
+    os.environ |= {"L3A_SOURCE": os.path.join(HERE, ".."), "L3A_BUILD": os.path.dirname(PROGRAM)}
+    sys.path.insert(0, os.path.join(HERE, "..", "tests", "serve"))
+    from server import Server, run as run_command
+    link_pictures(names[:CONTENTS], photos)
+    run_command("teach", model, *names[:8], "--tags", "x", "--backbone", options.backbone)
+    for start in ("first", "second"):
+        began = time.monotonic()
+        with Server(model, "--library", photos) as server:
+            server.good("GET", "/v1/find?count=60")
+            answered = time.monotonic() - began
+            settle(server, SCANNED)
+            report(f"server, {SCANNED:,} files, {start} start: pictures that it looked at", "0" if start == "second" else "", spread([looked(server)], "{:.0f}"),
+                   start == "first" or not looked(server), command)
+            report(f"server, {SCANNED:,} files, {start} start: until the first page", "≤ 2 s", spread([answered], "{:.2f} s"), answered <= 2, command)
+            waits = []
+            for i, name in enumerate(names[-ARRIVING:] if start == "second" else []):
+                shutil.copyfile(name, os.path.join(photos, f"{i:03d}", f"new{i}.jpg"))
+                began = time.monotonic()
+                settle(server, SCANNED + i + 1)
+                waits.append(time.monotonic() - began)
+                time.sleep(2)
+            server.stop()
+    report("from saving a picture to its tags", "≤ 2 s", spread(waits, "{:.2f} s"), max(waits) <= 2, command)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", type=int, default=1000000)
@@ -211,7 +261,7 @@ def main():
     parser.add_argument("--backbone", default=os.path.join(SHARED, "backbones", "vit_tiny_patch16_224.safetensors"))
     parser.add_argument("--photos", default=os.path.join(SHARED, "data", "voc2007-small"))
     parser.add_argument("--keep")
-    parser.add_argument("--only", default="width,scan,index")
+    parser.add_argument("--only", default="width,scan,server,index")
     options = parser.parse_args()
     options.backbone = os.path.abspath(options.backbone)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -219,7 +269,7 @@ def main():
         print(f"{name}: {value}")
     folder = options.keep or tempfile.mkdtemp(prefix="l3a-library-")
     try:
-        parts = {"scan": measure_scan, "width": measure_width, "index": measure_index}
+        parts = {"scan": measure_scan, "server": measure_server, "width": measure_width, "index": measure_index}
         for name, part in parts.items():
             if name in options.only.split(","):
                 own = os.path.join(folder, name)

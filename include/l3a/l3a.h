@@ -439,7 +439,8 @@ typedef struct l3a_history_entry {
     uint64_t number;  /* of the lesson; counts everything ever taught to this model that was not undone */
     int64_t seconds;  /* when, since 1970 */
     const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept"; since 0.13 "take
-                       * back" (none was taught) */
+                       * back" (another entry by itself; what it teaches are pictures that were judged again without a class that is
+                       * gone, and they still count as those of their own entries) */
     size_t pictures;  /* taught */
     size_t taken_back;
     size_t classes;                  /* that its pictures show: l3a_history_class() */

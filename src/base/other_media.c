@@ -1,4 +1,5 @@
-/* Videos and RAW files by the endings of their names, and RAW files that are TIFF files by the camera's maker. */
+/* Videos, RAW files and pictures of other formats by the endings of their names, and RAW files that are TIFF files by the camera's
+ * maker. */
 #include "base/exif.h"
 #include "base/picture_kind.h"
 
@@ -46,6 +47,15 @@ static const struct named makers[] = {
 static const char *const video_endings[] = {".mp4", ".m4v",  ".mov",  ".qt",   ".avi",  ".mkv",  ".webm", ".3gp",  ".3g2", ".mts",
                                             ".m2t", ".m2ts", ".mpg",  ".mpeg", ".mpe",  ".wmv",  ".asf",  ".flv",  ".f4v", ".ogv",
                                             ".vob", ".dv",   ".divx", ".mxf",  ".rmvb", ".insv", ".lrv",  ".braw", ".r3d"};
+
+#define OTHER_FORMAT(what) what "; convert it to JPEG or PNG"
+
+static const struct named picture_endings[] = {
+    {".tif", OTHER_FORMAT("a TIFF picture")},      {".tiff", OTHER_FORMAT("a TIFF picture")},
+    {".gif", OTHER_FORMAT("a GIF picture")},       {".bmp", OTHER_FORMAT("a BMP picture")},
+    {".psd", OTHER_FORMAT("a Photoshop picture")}, {".jxl", OTHER_FORMAT("a JPEG XL picture")},
+    {".jp2", OTHER_FORMAT("a JPEG 2000 picture")},
+};
 
 /* Of a name without a dot, "". */
 static const char *ending_of(const char *name) {
@@ -101,6 +111,16 @@ static const char *reason_of_tiff(const struct exif *exif, const char *ending) {
     return reason ? reason : is_any_raw(ending) ? any_raw : NULL;
 }
 
+/* Only if there is nothing else to go by. */
+static const char *reason_of_picture(const char *ending) {
+    for (size_t i = 0; i < sizeof picture_endings / sizeof picture_endings[0]; i++) {
+        if (strcasecmp(ending, picture_endings[i].name) == 0) {
+            return picture_endings[i].reason;
+        }
+    }
+    return NULL;
+}
+
 const char *other_media(const char *name, const void *bytes, size_t count) {
     const struct picture_kind *kind = picture_kind_of(bytes, bytes ? count : 0);
     const char *ending = ending_of(name), *reason = NULL;
@@ -110,5 +130,5 @@ const char *other_media(const char *name, const void *bytes, size_t count) {
                  : kind->other                           ? reason_of_raw(ending)
                                                          : reason_of_ending(ending);
     }
-    return reason ? reason : kind->other;
+    return reason ? reason : bytes ? kind->other : reason_of_picture(ending);
 }

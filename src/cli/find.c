@@ -255,7 +255,7 @@ static l3a_status note_missing(struct indexed *indexed, bool scored) {
     }
     if (info.waiting) {
         fprintf(stderr, "%" PRIu64 " %s not looked at yet: 'l3a index %s' does it\n", info.waiting,
-                plural(info.waiting, "picture was", "pictures were"), indexed->model);
+                plural(info.waiting, "picture was", "pictures were"), indexed->named);
     }
     if (!scored && info.scored < info.done) {
         fprintf(stderr, "the index cannot be brought up to date now; %" PRIu64 " %s the tags of an older lesson, or none\n",
@@ -367,7 +367,7 @@ static int list_words(struct search *search, const char *text) {
         print_hint("words need a checkpoint with its ImageNet classifier");
     } else if (!count) {
         code = complain(search->arguments, "the network does not know the word '%s'", text);
-        print_hint("'l3a find %s --words' lists all", search->indexed->model);
+        print_hint("'l3a find %s --words' lists all", search->indexed->named);
     } else {
         print_words(&search->form.printer, words, count);
     }

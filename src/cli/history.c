@@ -42,6 +42,9 @@ static void print_entry(const l3a_history *history, size_t index, bool files) {
     if (entry.old_name) {
         printf("%8s  '%s' %s '%s'", "", entry.old_name, strcmp(entry.kind, "merge") == 0 ? "merged into" : "renamed to",
                entry.new_name);
+    } else if (strcmp(entry.kind, "take back") == 0) { /* pictures: those that were only judged again, without a tag that is gone */
+        const size_t count = entry.taken_back - entry.pictures;
+        printf("%8s  took back %zu %s of an earlier lesson", "", count, plural(count, "picture", "pictures"));
     } else {
         printf("%8zu  ", entry.pictures);
         print_tags(history, index, &entry);

@@ -9,7 +9,8 @@
 const struct option index_options[] = {
     {"remove", "FOLDER…", "take this folder and its pictures out of the index"},
     {"retry", NULL, "try again to read the pictures that could not be read"},
-    {"problems", NULL, "only list the pictures that cannot be read, and the videos and RAW files, each with the reason"},
+    {"problems", NULL,
+     "only list the pictures that cannot be read, and the videos, RAW files and others that are not read, each with the reason"},
     {"format", "table|csv|json", "output format [table]"},
     {"o", "FILE", "with --problems: write the list to a file; its name decides the format if it ends in .csv or .json"},
     {"shard", "I/N", "look only at every N-th picture, from 1/N to N/N; other processes look at the others"},
@@ -127,14 +128,38 @@ static l3a_status work(struct indexed *indexed, const l3a_look_options *options,
 
 /* ---- The end ---- */
 
+/* A content that the index knew and that is nowhere else was moved if a file has gone. Otherwise it is where it was: a file with
+ * another time, or an index that was made again. */
+static uint64_t moved(const struct work *work) {
+    return work->look.moved < work->scan.gone ? work->look.moved : work->scan.gone;
+}
+
+static void print_folders(struct printer *printer, const struct indexed *indexed) {
+    const char *folder;
+    put_open(printer, "folders", '[');
+    for (size_t i = 0; (folder = l3a_library_folder(indexed->library, i, NULL)); i++) {
+        put_text(printer, NULL, folder);
+    }
+    put_close(printer, ']');
+}
+
 static void print_json(const struct indexed *indexed, const struct work *work) {
     const struct {
         const char *name;
         uint64_t count;
-    } counts[] = {{"pictures", work->info.pictures}, {"new", work->look.looked},      {"moved", work->look.moved},
-                  {"copies", work->look.copies},     {"changed", work->scan.changed}, {"gone", work->scan.gone},
-                  {"waiting", work->info.waiting},   {"failed", work->info.failed},   {"other", work->info.others},
-                  {"scored", work->info.scored},     {"away", work->scan.away},       {"unreadable_folders", work->scan.unreadable},
+    } counts[] = {{"pictures", work->info.pictures},
+                  {"new", work->look.looked},
+                  {"moved", moved(work)},
+                  {"recognised", work->look.moved - moved(work)},
+                  {"copies", work->look.copies},
+                  {"changed", work->scan.changed},
+                  {"gone", work->scan.gone},
+                  {"waiting", work->info.waiting},
+                  {"failed", work->info.failed},
+                  {"other", work->info.others},
+                  {"scored", work->info.scored},
+                  {"away", work->scan.away},
+                  {"unreadable_folders", work->scan.unreadable},
                   {"bytes", work->info.bytes}};
     struct printer printer = printer_of("json");
     put_open(&printer, NULL, '{');
@@ -143,6 +168,7 @@ static void print_json(const struct indexed *indexed, const struct work *work) {
         put_count(&printer, counts[i].name, counts[i].count);
     }
     put_number(&printer, "seconds", work->seconds, 2);
+    print_folders(&printer, indexed);
     put_close(&printer, '}');
     printf("\n");
 }
@@ -159,12 +185,13 @@ static void print_table(const struct indexed *indexed, const struct work *work) 
     printf("%s: %" PRIu64 " %s, %s\n", indexed->index, info->pictures, plural(info->pictures, "picture", "pictures"),
            size_text(info->bytes, bytes));
     printf("%" PRIu64 " new", work->look.looked);
-    print_count(work->look.moved, "moved", "moved");
+    print_count(moved(work), "moved", "moved");
+    print_count(work->look.moved - moved(work), "recognised", "recognised");
     print_count(work->look.copies, "copy", "copies");
     print_count(work->scan.changed, "changed", "changed");
     print_count(work->scan.gone, "gone", "gone");
     print_count(info->failed, "cannot be read", "cannot be read");
-    print_count(info->others, "video or RAW file", "videos or RAW files");
+    print_count(info->others, "video, RAW or other file", "videos, RAW or other files");
     print_count(info->waiting, "still to be looked at", "still to be looked at");
     print_count(work->scan.away, "folder is not there", "folders are not there");
     printf("; %.1f s\n", work->seconds);
@@ -185,7 +212,7 @@ static int finish(const struct indexed *indexed, const struct work *work, const 
         return EXIT_DONE;
     }
     complain(arguments, "%" PRIu64 " %s cannot be read", work->look.failed, plural(work->look.failed, "picture", "pictures"));
-    print_hint("'l3a index %s --problems' says why; --retry tries again", indexed->model);
+    print_hint("'l3a index %s --problems' says why; --retry tries again", indexed->named);
     return EXIT_USAGE;
 }
 
@@ -194,7 +221,7 @@ static int index_folders(struct indexed *indexed, const l3a_look_options *option
     const double began = now();
     if (!l3a_library_folder(indexed->library, 0, NULL) && indexed->arguments->positional_count < 2) {
         complain(indexed->arguments, "%s: the index has no folders", indexed->index);
-        print_hint("name a folder of pictures: l3a index %s FOLDER", indexed->model);
+        print_hint("name a folder of pictures: l3a index %s FOLDER", indexed->named);
         return EXIT_USAGE;
     }
     l3a_status status = work(indexed, options, &done);

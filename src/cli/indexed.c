@@ -22,7 +22,7 @@ static l3a_status open_tagger(struct indexed *indexed, size_t views, const l3a_p
 
 static int explain_missing(const struct indexed *indexed) {
     complain(indexed->arguments, "%s: there is no index yet", indexed->index);
-    print_hint("make one: l3a index %s FOLDER", indexed->model);
+    print_hint("make one: l3a index %s FOLDER", indexed->named);
     return EXIT_USAGE;
 }
 
@@ -38,6 +38,16 @@ static int open_index(struct indexed *indexed, bool existing, bool keep) {
     return existing && missing ? explain_missing(indexed) : indexed_explain(indexed, status);
 }
 
+/* An index that is named by the model alone is another one, and without --views its features would be replaced. */
+static bool name_both(struct indexed *indexed) {
+    const char *index = argument(indexed->arguments, "index"), *views = argument(indexed->arguments, "views");
+    if (asprintf(&indexed->named, "%s%s%s%s%s", indexed->model, index ? " --index " : "", index ? index : "",
+                 views ? " --views " : "", views ? views : "") < 0) {
+        indexed->named = NULL;
+    }
+    return indexed->named != NULL;
+}
+
 int indexed_open(const struct arguments *arguments, bool existing, bool keep, struct indexed *indexed) {
     const char *orient = argument_choice(arguments, "orient", "0|1", "1");
     const l3a_picture_options picture = {.size = sizeof picture, .orient = orient && orient[0] == '1'};
@@ -45,6 +55,9 @@ int indexed_open(const struct arguments *arguments, bool existing, bool keep, st
     *indexed = (struct indexed){.arguments = arguments, .model = arguments->positionals[0]};
     if (!orient || !views_argument(arguments, &views)) {
         return EXIT_USAGE;
+    }
+    if (!name_both(indexed)) {
+        return complain(arguments, "out of memory");
     }
     const l3a_status status = open_tagger(indexed, views, argument(arguments, "orient") ? &picture : NULL);
     if (status != L3A_OK) {
@@ -89,6 +102,7 @@ void indexed_close(struct indexed *indexed) {
     l3a_tagger_free(indexed->tagger);
     l3a_context_free(indexed->context);
     free(indexed->index);
+    free(indexed->named);
 }
 
 int indexed_explain(const struct indexed *indexed, l3a_status status) {
@@ -98,7 +112,7 @@ int indexed_explain(const struct indexed *indexed, l3a_status status) {
     if (status == L3A_ERROR_CANCELLED) {
         print_hint("run the same command again to continue");
     } else if (damaged) {
-        print_hint("'l3a index %s FOLDER' makes the index again", indexed->model);
+        print_hint("'l3a index %s FOLDER' makes the index again", indexed->named);
     }
     return code;
 }

@@ -10,6 +10,7 @@ struct indexed {
     const struct arguments *arguments;
     const char *model;
     char *index;          /* its path */
+    char *named;          /* model and index, as another command line has to name them */
     l3a_context *context; /* the tagger's: it has one thread, and the library one tagger for each of its own */
     l3a_tagger *tagger;
     l3a_library *library;

@@ -98,7 +98,7 @@ l3a_status l3a_library_remove(l3a_library *library, const char *folder) {
     }
     TRY(status);
     TRY(find_root(library, path, &root));
-    FAIL_IF(!root, library->context, L3A_ERROR_NOT_FOUND, "'l3a index MODEL' lists the folders",
+    FAIL_IF(!root, library->context, L3A_ERROR_NOT_FOUND, "'l3a index MODEL --format json' lists the folders",
             "%s: this folder is not in the index", folder);
     TRY(database_begin(&library->database));
     TRY(database_end(&library->database, remove_root(library, root)));

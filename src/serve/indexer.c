@@ -32,8 +32,8 @@ struct indexer {
     struct librarian *librarian;
     l3a_library *library;
     double next_scan, not_before;
-    double rate; /* pictures a second */
-    bool scan, look, score, watched;
+    double rate;                           /* pictures a second */
+    bool scan, look, score, watched, lost; /* lost: the index may be a new one, without the folder and what was said */
 };
 
 /* ---- Pauses and interruptions ---- */
@@ -256,14 +256,17 @@ static void recover(struct indexer *indexer, l3a_status status) {
 static bool open_again(struct indexer *indexer) {
     struct librarian *librarian = indexer->librarian;
     l3a_status status = L3A_OK;
-    const bool lost = !librarian->own.library;
-    if (!handle_open(librarian, &librarian->own, &status) ||
-        (lost && (status = l3a_library_add(librarian->own.library, librarian->folder)) != L3A_OK)) {
+    const unsigned opened = librarian->own.opened;
+    const bool good = handle_open(librarian, &librarian->own, &status);
+    indexer->lost = indexer->lost || librarian->own.opened != opened;
+    if (!good || (indexer->lost && (status = l3a_library_add(librarian->own.library, librarian->folder)) != L3A_OK)) {
         recover(indexer, status);
         return false;
     }
     indexer->library = librarian->own.library;
-    if (lost) {
+    if (indexer->lost) {
+        indexer->lost = false;
+        indexer->scan = indexer->look = indexer->score = true;
         teacher_tell(librarian->server);
     }
     return true;

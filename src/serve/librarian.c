@@ -6,16 +6,26 @@
 
 /* ---- Handles ---- */
 
+/* Whether another index is in the place of the one that is open: a damaged one was moved away. */
+static bool is_replaced(const struct librarian *librarian, const struct handle *handle) {
+    struct stat now;
+    return stat(librarian->path, &now) == 0 && (now.st_dev != handle->file.st_dev || now.st_ino != handle->file.st_ino);
+}
+
 bool handle_open(struct librarian *librarian, struct handle *handle, l3a_status *status) {
     const l3a_library_options options = {.size = sizeof options, .index = librarian->path, .folder = librarian->folder};
     const unsigned epoch = atomic_load(&librarian->epoch);
     *status = L3A_OK;
-    if (handle->library && handle->epoch != epoch) {
+    if (handle->library && (handle->epoch != epoch || is_replaced(librarian, handle))) {
         handle_close(handle);
     }
     if (!handle->library) {
         *status = l3a_library_open(handle->context, librarian->server->model.tagger, &options, &handle->library);
         handle->epoch = epoch;
+        handle->opened++;
+        if (stat(librarian->path, &handle->file)) {
+            memset(&handle->file, 0, sizeof handle->file);
+        }
     }
     return *status == L3A_OK;
 }
@@ -29,6 +39,8 @@ void handle_check(struct librarian *librarian, struct handle *handle, l3a_status
     if (status == L3A_ERROR_CHECKSUM || status == L3A_ERROR_TRUNCATED) { /* opening it again makes it anew */
         handle_close(handle);
         atomic_fetch_add(&librarian->epoch, 1);
+    } else if (status == L3A_ERROR_IO) { /* perhaps it is not there any more */
+        handle_close(handle);
     }
 }
 

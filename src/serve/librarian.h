@@ -13,12 +13,16 @@
 
 #include "serve/server.h"
 
+#include <sys/stat.h>
+
 /* A way to the index: only under its lock. */
 struct handle {
     pthread_mutex_t lock;
     l3a_context *context;
     l3a_library *library; /* NULL: to be opened again */
-    unsigned epoch;       /* of the index that it has open */
+    unsigned epoch;       /* when it was opened */
+    unsigned opened;      /* how often it was opened */
+    struct stat file;     /* the index that it has open */
 };
 
 /* What was said about some pictures, on its way from the teacher to the index. */

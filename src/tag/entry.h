@@ -44,6 +44,12 @@ static inline bool entry_renames(const struct entry *entry) {
     return entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
 }
 
+/* Whether it takes back more than it teaches: another lesson, by itself (history_revert.c). A correction teaches all that it takes
+ * back. */
+static inline bool entry_takes_back(const struct entry *entry) {
+    return entry->kind == ENTRY_TEACH && entry->back_count > entry->row_count - entry->back_count;
+}
+
 l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);
 void entry_free(l3a_context *context, struct entry *entry);
 /* The classes that a row shows, separated by "; " or, if it shows none, those that it does not: "not cat; not dog". NULL if memory

@@ -65,6 +65,11 @@ bool history_can_revert(const l3a_history *history, size_t index);
 l3a_status history_index(const l3a_history *history, const struct known_index **index);
 /* All of them, in the order in which they were taught. */
 l3a_status history_known(const l3a_history *history, struct known **pictures, size_t *count);
+/* The picture that a row of an entry is now: this row, or one of a later entry that took another lesson back, and judged the
+ * picture again without a class that nothing shows any more. entry NULL: the model does not know it as the row says. labels: room
+ * for two labels of each class; the first are those of the row. */
+struct known history_row_now(const l3a_history *history, const struct known_index *index, size_t position, size_t row,
+                             int8_t *labels);
 /* The labels of a known picture for all classes of the model, under the names that they have now. */
 void history_labels(const l3a_history *history, const struct known *picture, int8_t *labels);
 /* "/photos/a.jpg", and "photos/a.jpg" or "" as seen from the model's folder. */

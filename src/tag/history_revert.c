@@ -2,7 +2,8 @@
  * again what the lesson itself had replaced. So it is one change like any other, which can be undone.
  *
  * Pictures that later lessons judged anew stay as these judged them. A tag that nothing shows any more afterwards is forgotten: the
- * pictures that were judged not to show it are no longer judged for it, as in a model that never heard of it. */
+ * pictures that were judged not to show it are no longer judged for it, as in a model that never heard of it. The new entry teaches
+ * them again, and they still count as those of their own lessons, which can be taken back later. */
 #include "base/sized.h"
 #include "learn/model.h"
 #include "tag/history_private.h"
@@ -23,8 +24,8 @@ struct reverting {
     size_t classes;
     struct change_of *changes;
     size_t count, capacity;
-    size_t own; /* those of the lesson itself, which come first */
-    int8_t *labels;
+    size_t own;      /* those of the lesson itself, which come first */
+    int8_t *labels;  /* [2 x classes] */
     bool *forgotten; /* classes that nothing shows any more */
 };
 
@@ -50,19 +51,29 @@ static size_t row_replaced(const struct entry *entry, size_t row) {
     return SIZE_MAX;
 }
 
+static bool is_taken_back(const struct reverting *reverting, const struct known *picture) {
+    bool found = false;
+    for (size_t i = 0; !found && i < reverting->own; i++) {
+        const struct change_of *change = &reverting->changes[i];
+        found = change->back && change->picture.entry == picture->entry && change->picture.row == picture->row;
+    }
+    return found;
+}
+
 static l3a_status choose_rows(struct reverting *reverting, const struct known_index *index, size_t position) {
     struct entry *entry = reverting->history->entries[position];
     l3a_status status = L3A_OK;
-    for (size_t row = entry->back_count; row < entry->row_count; row++) {
-        const struct known_record *record = &index->records[index->starts[position] + row - entry->back_count];
-        if (record->taken_back) {
+    for (size_t row = entry->back_count; row < entry->row_count && !entry_takes_back(entry); row++) {
+        const struct known now = history_row_now(reverting->history, index, position, row, reverting->labels);
+        if (!now.entry || (now.position != position && is_taken_back(reverting, &now))) {
             continue;
         }
         const size_t old = row_replaced(entry, row);
-        TRY(add_change(reverting, record->picture, true));
+        TRY(add_change(reverting, now, true));
         if (old != SIZE_MAX) {
             TRY(add_change(reverting, (struct known){entry, position, old}, false));
         }
+        reverting->own = reverting->count;
     }
     FAIL_IF(!reverting->count, reverting->context, L3A_ERROR_STATE, NULL,
             "nothing of lesson %" PRIu64 " is left: it was taken back, or its pictures were judged anew", entry->number);
@@ -93,15 +104,6 @@ static l3a_status find_forgotten(struct reverting *reverting, bool *any) {
 done:
     release(reverting->context, shown);
     return status;
-}
-
-static bool is_taken_back(const struct reverting *reverting, const struct known *picture) {
-    bool found = false;
-    for (size_t i = 0; !found && i < reverting->own; i++) {
-        const struct change_of *change = &reverting->changes[i];
-        found = change->back && change->picture.entry == picture->entry && change->picture.row == picture->row;
-    }
-    return found;
 }
 
 /* Other pictures that were judged for a class which is forgotten are judged again, without it. */
@@ -193,11 +195,10 @@ static l3a_status revert_lesson(struct reverting *reverting, size_t position, l3
     size_t taken = 0;
     bool any;
     l3a_status status = L3A_OK;
-    TRY(allocate(reverting->context, reverting->classes, 1, &reverting->labels));
+    TRY(allocate(reverting->context, 2, reverting->classes, &reverting->labels));
     TRY(allocate(reverting->context, reverting->classes, sizeof *reverting->forgotten, &reverting->forgotten));
     TRY(history_index(reverting->history, &index));
     TRY(choose_rows(reverting, index, position));
-    reverting->own = reverting->count;
     for (size_t i = 0; i < reverting->own; i++) {
         taken += reverting->changes[i].back;
     }

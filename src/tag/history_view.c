@@ -50,9 +50,9 @@ static const char *kind_name(const struct entry *entry) {
                                         [ENTRY_MERGE] = "merge",
                                         [ENTRY_NOT_KEPT] = "not kept",
                                         [ENTRY_UNDO] = "undo"};
-    return entry->kind == ENTRY_TEACH && entry->back_count == entry->row_count ? "take back"
-           : entry->kind == ENTRY_TEACH && entry->back_count                   ? "instead"
-                                                                               : names[entry->kind];
+    return entry->kind == ENTRY_TEACH && (entry->back_count == entry->row_count || entry_takes_back(entry)) ? "take back"
+           : entry->kind == ENTRY_TEACH && entry->back_count                                                ? "instead"
+                                                                                                            : names[entry->kind];
 }
 
 l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry) {
@@ -262,8 +262,28 @@ done:
     return status;
 }
 
-static bool is_held(const struct known_index *index, const struct entry *entry, size_t position, size_t row) {
-    return !index->records[index->starts[position] + row - entry->back_count].taken_back;
+/* Whether a picture that was judged again was only judged for fewer classes: what was said of the others holds. Both are labels. */
+static bool says_the_same(const int8_t *before, const int8_t *now, size_t classes) {
+    bool same = true;
+    for (size_t k = 0; k < classes; k++) {
+        same = same && (now[k] == before[k] || (now[k] < 0 && before[k] == 0));
+    }
+    return same;
+}
+
+struct known history_row_now(const l3a_history *history, const struct known_index *index, size_t position, size_t row,
+                             int8_t *labels) {
+    const size_t classes = (*history->model)->classes.count;
+    const struct known_record *record = &index->records[index->starts[position] + row - history->entries[position]->back_count];
+    history_labels(history, &record->picture, labels);
+    while (record && record->taken_back) {
+        record = known_next(index, record);
+        if (record) {
+            history_labels(history, &record->picture, labels + classes);
+            record = entry_takes_back(record->picture.entry) && says_the_same(labels, labels + classes, classes) ? record : NULL;
+        }
+    }
+    return record ? record->picture : (struct known){0};
 }
 
 l3a_status l3a_history_lesson(const l3a_history *history, size_t entry, l3a_lesson_callback *each, void *user) {
@@ -275,13 +295,12 @@ l3a_status l3a_history_lesson(const l3a_history *history, size_t entry, l3a_less
     FAIL_IF(entry >= history->count, context, L3A_ERROR_ARGUMENT, NULL, "entry %zu of %zu", entry, history->count);
     struct entry *found = history->entries[entry];
     TRY(history_index(history, &index));
-    TRY(allocate(context, (*history->model)->classes.count, 1, &labels));
+    TRY(allocate(context, 2, (*history->model)->classes.count, &labels));
     for (size_t row = found->back_count; row < found->row_count; row++) {
         const struct pictured *picture = &found->rows[row];
-        history_labels(history, &(struct known){found, entry, row}, labels);
-        FAIL_IF(
-            each(picture->path, picture->checksum, labels, row_is_complete(found, row), is_held(index, found, entry, row), user),
-            context, L3A_ERROR_CANCELLED, NULL, "the pictures of a lesson: cancelled");
+        const bool held = history_row_now(history, index, entry, row, labels).entry != NULL;
+        FAIL_IF(each(picture->path, picture->checksum, labels, row_is_complete(found, row), held, user), context,
+                L3A_ERROR_CANCELLED, NULL, "the pictures of a lesson: cancelled");
     }
 done:
     release(context, labels);
@@ -292,12 +311,15 @@ size_t l3a_history_held(const l3a_history *history, size_t entry) {
     const struct entry *found = entry_at(history, entry);
     const struct known_index *index;
     size_t held = 0;
-    if (!found || history_index(history, &index) != L3A_OK) {
+    int8_t *labels = NULL;
+    if (!found || history_index(history, &index) != L3A_OK ||
+        allocate(history->context, 2, (*history->model)->classes.count, &labels) != L3A_OK) {
         return 0;
     }
     for (size_t row = found->back_count; row < found->row_count; row++) {
-        held += is_held(index, found, entry, row);
+        held += history_row_now(history, index, entry, row, labels).entry != NULL;
     }
+    release(history->context, labels);
     return held;
 }
 

@@ -65,11 +65,14 @@ static struct known_record *record_taken(const struct known_index *index, struct
     return there ? &index->records[index->starts[position] + (size_t)row->row - entry->back_count] : NULL;
 }
 
-static void take_back(const struct known_index *index, struct entry *const *entries, const struct entry *entry, bool again) {
+/* What the entry at `position` took back, or, if it is undone, what it had taken back. */
+static void take_back(const struct known_index *index, struct entry *const *entries, size_t position, bool undone) {
+    const struct entry *entry = entries[position];
     for (size_t i = 0; i < entry->back_count; i++) {
         struct known_record *taken = record_taken(index, entries, &entry->rows[i]);
         if (taken) {
-            taken->taken_back = again ? taken->taken_back - 1 : taken->taken_back + 1;
+            taken->taken_back = undone ? taken->taken_back - 1 : taken->taken_back + 1;
+            taken->taken_by = undone ? SIZE_MAX : position;
         }
     }
 }
@@ -82,7 +85,7 @@ static l3a_status add_entry(struct known_index *index, struct entry *const *entr
     TRY(grow_array(context, &index->starts, &index->start_capacity, position + 1, sizeof *index->starts));
     TRY(grow_array(context, &index->renames, &index->rename_capacity, index->rename_count + 1, sizeof *index->renames));
     TRY(make_room(index, index->count + entry->row_count - entry->back_count));
-    take_back(index, entries, entry, false);
+    take_back(index, entries, position, false);
     index->starts[position] = index->count;
     for (size_t row = entry->back_count; row < entry->row_count; row++) {
         const struct pictured *picture = &entry->rows[row];
@@ -121,12 +124,27 @@ void known_forget_last(struct known_index *index, struct entry *const *entries, 
         }
     }
     index->rename_count -= entry_renames(entries[index->covered]);
-    take_back(index, entries, entries[index->covered], true);
+    take_back(index, entries, index->covered, true);
 }
 
 static bool has_key(const struct known *picture, size_t key, uint64_t checksum, const char *text) {
     const struct pictured *row = &picture->entry->rows[picture->row];
     return key == BY_CHECKSUM ? row->checksum == checksum : strcmp(key == BY_PATH ? row->path : row->relative, text) == 0;
+}
+
+const struct known_record *known_next(const struct known_index *index, const struct known_record *record) {
+    const struct pictured *row = &record->picture.entry->rows[record->picture.row];
+    if (record->taken_back != 1) {
+        return NULL;
+    }
+    for (size_t at = *head_of(index, BY_CHECKSUM, record->hashes[BY_CHECKSUM]); at; at = index->records[at - 1].next[BY_CHECKSUM]) {
+        const struct known_record *next = &index->records[at - 1];
+        if (next->picture.position == record->taken_by && has_key(&next->picture, BY_CHECKSUM, row->checksum, "") &&
+            has_key(&next->picture, BY_PATH, row->checksum, row->path)) {
+            return next;
+        }
+    }
+    return NULL;
 }
 
 /* The last of a chain is the oldest. Returns its number plus 1, or 0. */

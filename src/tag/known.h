@@ -23,6 +23,7 @@ enum { KNOWN_KEYS = 3 };
 struct known_record {
     struct known picture;
     size_t taken_back; /* how many later rows took it back; 0: the model knows it */
+    size_t taken_by;   /* the position of the entry that did; SIZE_MAX: unknown */
     uint64_t hashes[KNOWN_KEYS];
     size_t next[KNOWN_KEYS]; /* the record before it in the chain, plus 1; 0: none */
 };
@@ -44,6 +45,8 @@ void known_free(struct known_index *index);
 l3a_status known_update(struct known_index *index, struct entry *const *entries, size_t count);
 /* The last of `count` entries is about to be undone. */
 void known_forget_last(struct known_index *index, struct entry *const *entries, size_t count);
+/* The record of the same picture in the entry that took this one back; NULL: that entry did not teach it again. */
+const struct known_record *known_next(const struct known_index *index, const struct known_record *record);
 /* The oldest picture with this checksum. */
 struct known known_by_checksum(const struct known_index *index, uint64_t checksum);
 /* The oldest picture with this absolute path, or with this relative path unless that is "". */

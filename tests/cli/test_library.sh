@@ -180,6 +180,9 @@ holds 'a moved file' "assert (data['new'], data['moved'], data['copies'], data['
 mv photos/2024/sea photos/2024/ocean
 state
 holds 'a renamed folder' "assert (data['new'], data['moved'], data['pictures']) == (0, 24, 70), data"
+touch -d '2 hours ago' photos/2023/p03.jpg photos/2023/p06.jpg
+state
+holds 'files with another time' "assert (data['new'], data['moved'], data['recognised'], data['changed'], data['pictures']) == (0, 0, 2, 2, 70), data"
 cp photos/2024/ocean/moved.jpg photos/copy.jpg
 state
 holds 'a copy' "assert (data['new'], data['moved'], data['copies'], data['pictures']) == (0, 0, 1, 71), data"
@@ -213,15 +216,16 @@ head -c 400 photos/2023/p03.jpg >photos/cut.jpg
 echo hello >photos/text.jpg
 echo film >photos/film.mp4
 echo raw >photos/camera.cr2
+echo old >photos/scan.tif
 cp half.png "photos/$(printf 'b\xe9d.png')"
 touch -d '1 hour ago' photos/*.jpg
 expect 2 '2 pictures cannot be read' l3a index pets.l3a
-shows '2 cannot be read' '3 videos or RAW files'
+shows '2 cannot be read' '4 videos, RAW or other files'
 expect 0 '' l3a index pets.l3a
 expect 0 '' l3a index pets.l3a --problems --format json
 holds 'each with its reason' "
 found = {os.path.basename(row['path']): (row['state'], row['error']) for row in data}
-assert len(found) == 5 and found['cut.jpg'][0] == found['text.jpg'][0] == 'failed' and found['film.mp4'][0] == found['camera.cr2'][0] == 'other', found
+assert len(found) == 6 and 'TIFF' in found['scan.tif'][1] and found['cut.jpg'][0] == found['text.jpg'][0] == 'failed' and found['film.mp4'][0] == found['camera.cr2'][0] == 'other', found
 assert 'video' in found['film.mp4'][1] and 'RAW' in found['camera.cr2'][1] and '400' in found['cut.jpg'][1] and 'text' in found['text.jpg'][1], found
 assert any('UTF-8' in error for state, error in found.values())"
 expect 0 '' l3a index pets.l3a --problems
@@ -232,7 +236,7 @@ expect 0 '' find_ --where is:failed --format paths
 check 'found by their state' test "$(sort stdout | xargs)" = 'photos/cut.jpg photos/text.jpg'
 expect 2 '2 pictures cannot be read' l3a index pets.l3a --retry
 cp photos/2023/p06.jpg photos/cut.jpg
-rm photos/text.jpg photos/film.mp4 photos/camera.cr2 photos/b*.png
+rm photos/text.jpg photos/film.mp4 photos/camera.cr2 photos/scan.tif photos/b*.png
 expect 0 '' l3a index pets.l3a
 rm photos/cut.jpg
 state
@@ -268,6 +272,7 @@ expect 0 '' l3a index pets.l3a photos --index other.index --format json
 holds 'an index elsewhere' "assert data['index'] == 'other.index' and data['new'] == 70"
 expect 0 '' find_ --index other.index --tag disc --most 1
 expect 2 "its features were made in another way" find_ --index other.index --views 5
+expect 2 'make one: l3a index pets.l3a --index none.index --views 5 FOLDER' find_ --index none.index --views 5
 expect 0 'replaced' l3a index pets.l3a --index other.index --views 5 --format json
 holds 'other views are looked at again' "assert data['new'] == 70 and data['pictures'] == 70"
 expect 0 '' find_ --index other.index --views 5 --tag disc --format json
@@ -279,7 +284,7 @@ holds 'a packed model finds the same' "assert {row['path'] for row in data} <= {
 
 # ---- Folders ----
 expect 0 '' l3a index pets.l3a elsewhere --format json
-holds 'one more folder' "assert data['pictures'] == 140 and data['new'] == 70"
+holds 'one more folder' "assert data['pictures'] == 140 and data['new'] == 70 and [os.path.basename(folder) for folder in data['folders']] == ['elsewhere', 'photos'], data"
 expect 0 '' l3a index pets.l3a --remove elsewhere --format json
 holds 'and one less' "assert data['pictures'] == 70"
 expect 2 'this folder is not in the index' l3a index pets.l3a --remove elsewhere
@@ -338,7 +343,7 @@ expect 2 'this is not an index, or it is damaged' find_ --tag disc
 check 'what to do' grep -q "'l3a index pets.l3a FOLDER' makes the index again" stderr
 check 'the damaged one is kept' test -s pets.l3a.library.damaged-1
 expect 0 '' l3a index pets.l3a photos elsewhere --format json
-holds 'pictures after damage in the middle of the index' "assert data['pictures'] == 140 and data['new'] == 0, data"
+holds 'pictures after damage in the middle of the index' "assert data['pictures'] == 140 and data['new'] == 0 and data['moved'] == 0 and data['recognised'] >= 139, data"
 head -c 20000 /dev/zero | dd of=pets.l3a.library bs=1 seek=8192 conv=notrunc 2>said
 expect 0 'the index is damaged, and is made again' l3a index pets.l3a photos elsewhere --format json
 holds 'the same, found by index itself' "assert data['pictures'] == 140 and data['new'] == 0, data"

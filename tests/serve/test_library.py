@@ -1,11 +1,13 @@
 """The library that remembers: the server indexes its folder by itself, finds, teaches and scores from the index, and loses nothing when it
 is killed, its index is damaged, its folder vanishes, or another process uses the same index."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -316,6 +318,39 @@ def damaged(model, library):
     assert list(model.parent.glob(f"{index.name}.damaged-*"))
 
 
+def damaged_meanwhile(model, library):
+    """An index that is damaged, or removed, while the server has it open: it is made again, and no lesson is lost."""
+    index = Path(f"{model}.library")
+    with Server(model, "--library", library) as server:
+        settled(server, 27, failed=2)
+        for harm in ("damage", "remove"):
+            if harm == "damage":
+                with open(index, "r+b") as file:
+                    file.seek(4096)
+                    file.write(os.urandom(index.stat().st_size - 8192))
+            else:
+                index.unlink()
+            found = find(server, "red")["total"] if harm == "remove" else None
+            lesson = server.good("POST", "/v1/teach", {"pictures": [{"path": f"blue{4 if harm == 'damage' else 5}.jpg", "tags": ["blue"]}]})
+            assert lesson["taught"] == 1
+            wait(server, lambda s: index.exists() and not s["trouble"] and s["edition"] == lesson["edition"] and s["pictures"] == 27 and
+                 s["scored"] == s["done"] == 25 and index_has(index, 27), harm)
+            assert find(server, "blue and is:said")["total"] >= 1 and (found is None or find(server, "red")["total"] > 0)
+        assert metrics(server)["l3a_library_looked_total"] == 0
+        server.good("POST", "/v1/undo")
+        server.good("POST", "/v1/undo")
+        wait(server, lambda s: s["scored"] == s["done"] == 25, "undone")
+        assert server.stop() == 0
+
+
+def index_has(index, pictures):
+    with contextlib.closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as database:
+        try:
+            return database.execute("SELECT count(*) FROM picture WHERE state IN (1, 2)").fetchone()[0] == pictures
+        except sqlite3.Error:  # it is being made
+            return False
+
+
 def only_this_folder(scratch, model, library):
     """The index may have other folders, and this folder be a part of one: nothing of them is shown, not even through a link."""
     other = serving.pictures(scratch / "other", 2)
@@ -440,6 +475,7 @@ def main(scratch, folder):
     second_start(model, library)
     killed(scratch, model, library)
     damaged(model, library)
+    damaged_meanwhile(model, library)
     only_this_folder(scratch, model, library)
     without(scratch, model, library)
     sidecars(scratch, model, library)

@@ -530,10 +530,33 @@ static void a_correction_is_taken_back(void **state) {
     l3a_context_free(context);
 }
 
+/* Lesson 2 of three was taken back, and the pictures of lesson 3, and perhaps of lesson 1, were judged again without its class.
+ * They are those of lesson 3 still, which can be taken back, and given back. */
+static void others_can_still_be_taken_back(l3a_context *context, l3a_history *history, l3a_model *first) {
+    const uint64_t third = id_of(history, 2), last = id_of(history, 3);
+    l3a_history_entry entry = {.size = sizeof entry};
+    l3a_teach_report report = {.size = sizeof report};
+    assert_ok(context, l3a_history_entry_at(history, 3, &entry));
+    assert_string_equal(entry.kind, "take back");
+    assert_int_equal(entry.taken_back - entry.pictures, ROWS);
+    assert_int_equal(l3a_history_held(history, 0), ROWS);
+    assert_int_equal(l3a_history_held(history, 1), 0);
+    assert_int_equal(l3a_history_held(history, 2), ROWS);
+    assert_ok(context, l3a_history_revert(history, third, &report));
+    assert_int_equal(report.images, ROWS);
+    assert_same_scores(context, *history->model, first, three, 1);
+    assert_int_equal(l3a_history_held(history, 0), ROWS);
+    assert_int_equal(l3a_history_held(history, 2), 0);
+    assert_int_equal(l3a_history_revert(history, third, NULL), L3A_ERROR_STATE);
+    assert_int_equal(l3a_history_revert(history, last, NULL), L3A_ERROR_STATE);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_int_equal(l3a_history_held(history, 2), ROWS);
+}
+
 /* Nothing shows the class any more that the lesson brought, so that others, which were judged not to show it, are no longer. */
 static void a_class_that_nothing_shows_is_forgotten(void **state) {
     l3a_context *context = make_context(1);
-    l3a_model *model = new_model(context, DIM), *without = NULL;
+    l3a_model *model = new_model(context, DIM), *without = NULL, *first = model_of(context, 1, DIM);
     l3a_history *history = NULL;
     struct entry *third = lesson(context, 3, three, 2, 0);
     (void)state;
@@ -561,10 +584,12 @@ static void a_class_that_nothing_shows_is_forgotten(void **state) {
     teach(history, third, true);
     assert_ok(context, l3a_history_revert(history, id_of(history, 1), NULL));
     assert_same_scores(context, model, without, three, 1);
+    others_can_still_be_taken_back(context, history, first);
     assert_ok(context, l3a_history_undo(history, NULL));
     assert_int_equal(l3a_model_class_count(model), 2);
     l3a_history_free(history);
     l3a_model_free(model);
+    l3a_model_free(first);
     l3a_model_free(without);
     l3a_context_free(context);
 }

@@ -131,6 +131,9 @@ static void by_name_alone(void **state) {
     (void)state;
     assert_reason("mp4", other_media("a/b.c/VID_1.Mp4", NULL, 0), VIDEO);
     assert_reason("nef", other_media("DSC_1.NEF", NULL, 0), "a RAW file (Nikon NEF); ");
+    assert_reason("tif", other_media("scan.tif", NULL, 0), "a TIFF picture; convert it");
+    assert_reason("gif", other_media("a/fun.GIF", NULL, 0), "a GIF picture; convert it");
+    assert_reason("jxl", other_media("a.jxl", NULL, 0), "a JPEG XL picture; convert it");
     assert_reason("jpg", other_media("a.jpg", NULL, 0), NULL);
     assert_reason("", other_media("", NULL, 0), NULL);
 }

@@ -15,7 +15,7 @@ function words(lesson) {
   const all = Object.entries(lesson.tags ?? {}), more = all.length - LISTED;
   const tags = all.slice(0, LISTED).map(([tag, n]) => lesson.pictures === 1 ? tag : `${tag} (${n})`).concat(more > 0 ? [`${more} more`] : []);
   if (lesson.kind === 'rename') return lesson.what ?? `A tag was renamed${tags.length ? `: ${list(tags)}` : ''}`;
-  if (lesson.kind === 'take back') return `Took back ${count(lesson.taken_back, 'picture')} of an earlier lesson`;
+  if (lesson.kind === 'take back') return `Took back ${count(lesson.taken_back - lesson.pictures, 'picture')} of an earlier lesson`; // and judged others again without its tag
   if (lesson.kind === 'merge') return `Another model was merged: ${count(lesson.pictures, 'picture')}`;
   if (lesson.kind === 'not kept') return `Taught without a record: ${count(lesson.pictures, 'picture')}`;
   const what = tags.length ? list(tags) : 'none of your tags';
