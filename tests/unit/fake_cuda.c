@@ -3,8 +3,8 @@
  * is held is counted. The plug-in's own files, compiled as for a real device, are linked with this (test_cuda_failures.c). */
 #include "fake_cuda.h"
 
-#include "algebra/cuda/cuda.h"
-#include "algebra/cuda/sort.h"
+#include "cuda/algebra/algebra.h"
+#include "cuda/algebra/sort.h"
 
 #include <stdlib.h>
 #include <string.h>

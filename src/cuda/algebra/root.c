@@ -1,7 +1,7 @@
 /* Roots of stored sums, by Cholesky's method with pivots: algebra/cpu/root.c has the mathematics, and algebra/pivots.h the part
  * that the processor does here as well. For each block of pivots, the diagonal [d] and the block [PIVOTS x PIVOTS] cross the
  * boundary; everything else stays on the device. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 #include "algebra/pivots.h"
 

@@ -1,8 +1,8 @@
 /* The plug-in's own kernels. Each function launches one on a stream and returns cudaGetLastError(). Pointers are the device's,
  * matrices row-major. Of a square [d x d], only the upper triangle is read and written; packed triangles
  * are the lower one, row by row, as everywhere. */
-#ifndef L3A_ALGEBRA_CUDA_KERNELS_H
-#define L3A_ALGEBRA_CUDA_KERNELS_H
+#ifndef L3A_CUDA_ALGEBRA_KERNELS_H
+#define L3A_CUDA_ALGEBRA_KERNELS_H
 
 #include "algebra/algebra.h"
 

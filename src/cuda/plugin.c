@@ -1,5 +1,5 @@
 /* The plug-in: its entry and its table of operations. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 static const struct algebra cuda_algebra = {
     .name = "cuda",

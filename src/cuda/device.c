@@ -1,5 +1,5 @@
 /* Devices: their streams and libraries, and what is said when they fail. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

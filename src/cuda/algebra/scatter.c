@@ -1,5 +1,5 @@
 /* Scatter matrices: the rows of a root, or those of a lower triangle, one after another, on the device. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * device's memory is what is free, and what the pools keep for later. A scatter that would not leave enough for the work that the
  * plans count (context->device_work) goes to pinned memory of the processor instead. Kernels and copies reach it by the same
  * address. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/device.h"
 
 #include <string.h>
 

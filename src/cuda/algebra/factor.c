@@ -1,5 +1,5 @@
 /* Factors in the second half, and the recursion on the first half. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 #include <math.h>
 

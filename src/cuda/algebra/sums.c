@@ -1,5 +1,5 @@
 /* The two halves of the sums: adding rows to the second, and the second to the first. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 l3a_status cuda_sums_create(struct sums *sums) {
     struct device *device = device_of(sums->context);

@@ -1,5 +1,5 @@
 /* Sorting, with CUB. */
-#include "algebra/cuda/sort.h"
+#include "cuda/algebra/sort.h"
 
 #include <cub/device/device_segmented_radix_sort.cuh>
 

@@ -9,7 +9,7 @@
  * which moves long sums towards zero, so the terms a₁ b₁ are summed in chunks, and the chunks added up in float32, which rounds.
  * With chunks of 192 the error of a row is about 5e-7 for any width. That of cuBLAS's product in float32 is the same at a width of
  * 768, and grows with it (bench_gpu prints both). */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Images in the order of their scores. */
-#include "algebra/cuda/cuda.h"
-#include "algebra/cuda/sort.h"
+#include "cuda/algebra/algebra.h"
+#include "cuda/algebra/sort.h"
 
 enum { NUMBERS = 1 << 22 }; /* that are sorted at a time, if one class has no more */
 

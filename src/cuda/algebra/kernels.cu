@@ -1,4 +1,4 @@
-#include "algebra/cuda/kernels.h"
+#include "cuda/algebra/kernels.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
  *
  *   z U = b    for k = 0, 1, …: z_k = b_k U_kk⁻¹, and b_j -= z_k U_kj for all j > k
  *   x Uᵀ = z   for k = …, 1, 0: x_k = z_k U_kk⁻ᵀ, and z_j -= x_k U_jkᵀ for all j < k */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 l3a_status cuda_vectors_create(struct vectors *vectors, void *memory) {
     struct device *device = device_of(vectors->context);

@@ -3,7 +3,7 @@
  *
  * What cuSOLVER wants for a factor or an inverse is estimated: it says so only for matrices that exist. The estimate is a quarter
  * of a square, besides the square that is there for other work. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 static uint64_t square_bytes(size_t dim) {
     return (uint64_t)dim * dim * sizeof(double);

@@ -1,6 +1,6 @@
 /* Sorting on the device. This header is apart from kernels.h, because CUB has other meanings for words of algebra.h. */
-#ifndef L3A_ALGEBRA_CUDA_SORT_H
-#define L3A_ALGEBRA_CUDA_SORT_H
+#ifndef L3A_CUDA_ALGEBRA_SORT_H
+#define L3A_CUDA_ALGEBRA_SORT_H
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Layers, blocks of expanded rows, and scores. */
-#include "algebra/cuda/cuda.h"
+#include "cuda/algebra/algebra.h"
 
 #include <math.h>
 
