@@ -7,9 +7,6 @@
 
 #include "net/network.h"
 
-/* The numbers that matrix products multiply. Sums are float32 in either case. */
-enum number_type { NUMBER_FLOAT32, NUMBER_BFLOAT16 };
-
 /* What a network is opened for. */
 struct network_use {
     bool training;
