@@ -176,7 +176,9 @@ static l3a_status start_gradients(struct naive_network *net, const float *const 
     }
     for (size_t i = 0; i < net->layer_count; i++) {
         for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
-            memset(net->layers[i].gradients[kind], 0, net->layers[i].counts[kind] * sizeof(double));
+            if (net->layers[i].gradients[kind]) {
+                memset(net->layers[i].gradients[kind], 0, net->layers[i].counts[kind] * sizeof(double));
+            }
         }
     }
 done:

@@ -359,11 +359,10 @@ static void patch_rows(const struct kernel_call *call, size_t first, size_t last
 }
 
 INLINE void sum_to(size_t count, const float *left, const float *right, float *out) {
-    if (!right) {
+    if (!right && count) {
         memcpy(out, left, count * sizeof *out);
-        return;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; right && i < count; i++) {
         out[i] = left[i] + right[i];
     }
 }
@@ -477,6 +476,7 @@ static void attention_heads(const struct kernel_call *call, size_t first, size_t
         const float *query = call->input + task / heads * call->from.height * stride + task % heads * width;
         const float *key = query + out_stride, *content = key + out_stride;
         const float *key_beside = beside ? call->added + task / heads * beside * beside_stride + task % heads * width : NULL;
+        const float *content_beside = beside ? key_beside + out_stride : NULL;
         float *out = call->output + task / heads * queries * out_stride + task % heads * width;
         for (size_t start = 0; start < queries; start += most, out += most * out_stride) {
             const size_t rows = queries - start < most ? queries - start : most;
@@ -492,10 +492,9 @@ static void attention_heads(const struct kernel_call *call, size_t first, size_t
             }
             if (own) {
                 products->multiply(false, rows, width, own, 1.0F, scores, count, content, stride, out, out_stride);
-                attend_beside(rows, width, own, count, scores, key_beside + out_stride, beside_stride, out, out_stride);
+                attend_beside(rows, width, own, count, scores, content_beside, beside_stride, out, out_stride);
             } else {
-                products->multiply(false, rows, width, beside, 1.0F, scores, count, key_beside + out_stride, beside_stride, out,
-                                   out_stride);
+                products->multiply(false, rows, width, beside, 1.0F, scores, count, content_beside, beside_stride, out, out_stride);
             }
         }
     }
