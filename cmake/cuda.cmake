@@ -28,6 +28,6 @@ foreach(source ${kernel_sources})
 endforeach()
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*.c src/cuda/*/*.c)
-add_plugin(cuda ${cuda_sources} src/algebra/pivots.c ${kernels})
+add_plugin(cuda ${cuda_sources} src/algebra/pivots.c src/net/places.c ${kernels})
 target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt CUDA::cusolver stdc++ m)
 set_target_properties(l3a_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

@@ -1,5 +1,6 @@
 /* The plug-in: its entry and its table of operations. */
 #include "cuda/algebra/algebra.h"
+#include "cuda/net/net.h"
 
 static const struct algebra cuda_algebra = {
     .name = "cuda",
@@ -10,6 +11,7 @@ static const struct algebra cuda_algebra = {
 
 static const struct l3a_plugin plugin = {
     .algebra = &cuda_algebra,
+    .network = &cuda_network_back_end,
     .open = device_open_number,
     .close = device_close_number,
     .describe = device_describe_number,

@@ -410,7 +410,7 @@ template <class T> cudaError_t attend_narrow(cudaStream_t stream, const struct a
 
 } // namespace
 
-cudaError_t kernel_attend(cudaStream_t stream, enum number_type type, const struct attention *what) {
+cudaError_t net_attend(cudaStream_t stream, enum number_type type, const struct attention *what) {
     return type == NUMBER_FLOAT32   ? attend_any<float>(stream, what)
            : type == NUMBER_FLOAT16 ? attend_narrow<float16>(stream, what)
                                     : attend_narrow<bfloat16>(stream, what);

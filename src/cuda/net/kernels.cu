@@ -305,35 +305,35 @@ template <class T> __global__ void repeat(size_t size, const float *values, T *t
 
 } // namespace
 
-cudaError_t kernel_convert(cudaStream_t stream, enum number_type type, size_t count, const float *from, void *to) {
+cudaError_t net_convert(cudaStream_t stream, enum number_type type, size_t count, const float *from, void *to) {
     OF_TYPE(type, convert_all<T>(stream, count, from, (T *)to));
 }
 
-cudaError_t kernel_pack_factors(cudaStream_t stream, enum number_type type, size_t out, size_t in, size_t pixels, size_t room,
+cudaError_t net_pack_factors(cudaStream_t stream, enum number_type type, size_t out, size_t in, size_t pixels, size_t room,
                                 const float *from, void *to) {
     OF_TYPE(type, LAUNCH(pack_factors<T>, grid_of(out, room), THREADS, 0, stream, in, pixels, room, from, (T *)to));
 }
 
-cudaError_t kernel_planes(cudaStream_t stream, enum number_type type, size_t count, struct shape shape, const void *from,
+cudaError_t net_planes(cudaStream_t stream, enum number_type type, size_t count, struct shape shape, const void *from,
                           float *to) {
     const unsigned pixels = (unsigned)(shape.height * shape.width);
     OF_TYPE(type, LAUNCH(make_planes<T>, grid_of(count, shape.channels * pixels), THREADS, 0, stream, (unsigned)shape.channels,
                          pixels, (const T *)from, to));
 }
 
-cudaError_t kernel_space_to_depth(cudaStream_t stream, enum number_type type, size_t count, struct shape from, size_t side,
+cudaError_t net_space_to_depth(cudaStream_t stream, enum number_type type, size_t count, struct shape from, size_t side,
                                   const float *pictures, void *to) {
     OF_TYPE(type, LAUNCH(space_to_depth<T>, grid_of(count, from.channels * from.height * from.width), THREADS, 0, stream, from,
                          (unsigned)side, pictures, (T *)to));
 }
 
-cudaError_t kernel_patches(cudaStream_t stream, enum number_type type, size_t count, struct shape from, size_t side,
+cudaError_t net_patches(cudaStream_t stream, enum number_type type, size_t count, struct shape from, size_t side,
                            const float *pictures, void *to) {
     const size_t tokens = (from.height / side) * (from.width / side), each = tokens * from.channels * side * side;
     OF_TYPE(type, LAUNCH(cut_patches<T>, grid_of(count, each), THREADS, 0, stream, from, (unsigned)side, pictures, (T *)to));
 }
 
-cudaError_t kernel_unfold(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, bool planes,
+cudaError_t net_unfold(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, bool planes,
                           size_t room, const void *from, void *to) {
     const window_shape shape = window_shape_of(windows);
     const size_t each = windows->to.height * windows->to.width * room;
@@ -344,14 +344,14 @@ cudaError_t kernel_unfold(cudaStream_t stream, enum number_type type, size_t cou
     OF_TYPE(type, LAUNCH_NUMBERS(unfold, count, each, windows->from.channels, shape, (unsigned)room, (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_convolve(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, size_t groups,
+cudaError_t net_convolve(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, size_t groups,
                             const void *factors, const void *from, void *to) {
     const struct shape *made = &windows->to;
     OF_TYPE(type, LAUNCH(convolve<T>, grid_of(count, made->channels * made->height * made->width), THREADS, 0, stream,
                          window_shape_of(windows), (unsigned)groups, (const T *)factors, (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_pool(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, bool largest,
+cudaError_t net_pool(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, bool largest,
                         const void *from, void *to) {
     const window_shape shape = window_shape_of(windows);
     const struct shape *made = &windows->to;
@@ -359,29 +359,29 @@ cudaError_t kernel_pool(cudaStream_t stream, enum number_type type, size_t count
                                  (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_blur(cudaStream_t stream, enum number_type type, size_t count, struct shape from, struct shape to,
+cudaError_t net_blur(cudaStream_t stream, enum number_type type, size_t count, struct shape from, struct shape to,
                         const void *values, void *made) {
     OF_TYPE(type, LAUNCH_NUMBERS(blur, count, to.channels * to.height * to.width, to.channels, from, (unsigned)to.height,
                                  (unsigned)to.width, (const T *)values, (T *)made));
 }
 
-cudaError_t kernel_finish(cudaStream_t stream, enum number_type type, enum activation activation, float slope, size_t rows,
+cudaError_t net_finish(cudaStream_t stream, enum number_type type, enum activation activation, float slope, size_t rows,
                           size_t channels, const void *bias, const void *added, const void *from, void *to) {
     OF_TYPE(type, finish_all<T>(stream, activation, slope, rows, channels, (const T *)bias, (const T *)added, (const T *)from,
                                 (T *)to));
 }
 
-cudaError_t kernel_scale(cudaStream_t stream, enum number_type type, size_t rows, size_t channels, const float *factors,
+cudaError_t net_scale(cudaStream_t stream, enum number_type type, size_t rows, size_t channels, const float *factors,
                          const float *bias, const void *from, void *to) {
     OF_TYPE(type, scale_all<T>(stream, rows, channels, factors, bias, (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_copy_rows(cudaStream_t stream, enum number_type type, size_t count, size_t width, const void *from,
+cudaError_t net_copy_rows(cudaStream_t stream, enum number_type type, size_t count, size_t width, const void *from,
                              size_t from_step, void *to, size_t to_step) {
     OF_TYPE(type, LAUNCH(copy_rows<T>, grid_of(count, width), THREADS, 0, stream, width, (const T *)from, from_step, (T *)to,
                          to_step));
 }
 
-cudaError_t kernel_repeat(cudaStream_t stream, enum number_type type, size_t count, size_t size, const float *values, void *to) {
+cudaError_t net_repeat(cudaStream_t stream, enum number_type type, size_t count, size_t size, const float *values, void *to) {
     OF_TYPE(type, LAUNCH(repeat<T>, grid_of(count, size), THREADS, 0, stream, size, values, (T *)to));
 }

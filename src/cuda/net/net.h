@@ -4,19 +4,20 @@
  * network.c    opening, sharing, and the way of pictures and features
  * parameters.c what layers keep on the device
  * program.c    a network prepared for a number of pictures: places, and what runs for each kind of layer
- * products.c   matrix products, by cuBLASLt with what follows them; convolutions become such products
+ * products.c   matrix products, by cuBLASLt with what follows them; convolutions become such products,
+ * convolutions.c unless cuDNN computes them
  * kernels.h    everything else */
 #ifndef L3A_CUDA_NET_H
 #define L3A_CUDA_NET_H
 
 #include "cuda/device.h"
-#include "cuda/net/kernels.h"
+#include "cuda/net/convolutions.h"
 #include "net/back_end.h"
 
 #include <cublasLt.h>
 
 /* Of how many pictures a program is made. */
-enum { PROGRAMS = 4, SCRATCH_BYTES = 256 << 20, PRODUCT_BYTES = 32 << 20 };
+enum { PROGRAMS = 4, SCRATCH_BYTES = 256 << 20 };
 extern const size_t program_sizes[PROGRAMS];
 
 /* How a product becomes that of two matrices: its input is one already, or its windows are unfolded into one. With groups, it is a
@@ -44,6 +45,7 @@ struct net_program {
     size_t scratch; /* where it begins in the arena, in bytes */
     char *arena;
     struct multiplication *products; /* of each layer; `what` is NULL for others */
+    const struct convolution **convolutions; /* of each layer, by cuDNN; NULL for others */
 };
 
 /* The way of a batch to the device and back; while one is computed, the next one arrives. */
@@ -59,9 +61,11 @@ struct cuda_network {
     struct net_parameters *parameters;
     bool borrows; /* both, from another one */
     enum number_type type;
-    size_t most; /* the largest program that the memory has had room for */
+    size_t most; /* the largest program for which there is room, as far as is known */
     struct net_program *programs[PROGRAMS];
+    struct convolutions convolutions;
     struct net_slot slots[2];
+    size_t room; /* pictures in each */
     void *work; /* PRODUCT_BYTES */
 };
 
@@ -84,14 +88,16 @@ void parameters_drop(struct cuda_network *net);
 /* rows: of the input that is multiplied at a time */
 l3a_status multiplication_open(const struct cuda_network *net, size_t layer, size_t rows, struct multiplication *product);
 void multiplication_close(struct multiplication *product);
+/* *found: the layer's convolution by cuDNN, or NULL. */
+l3a_status product_find(struct cuda_network *net, size_t layer, size_t batch, const struct convolution **found);
 /* Runs the product of a layer for a program's batch. `to` holds what is added. */
 l3a_status product_run(const struct cuda_network *net, const struct net_program *program, size_t layer, const void *from, void *to);
 
 /* program.c */
-l3a_status program_open(struct cuda_network *net, size_t batch, struct net_program **program);
-void program_close(struct cuda_network *net, struct net_program *program);
+l3a_status net_program_open(struct cuda_network *net, size_t batch, struct net_program **program);
+void net_program_close(struct cuda_network *net, struct net_program *program);
 /* pictures [batch x 3 x side x side]; each output as planes */
-l3a_status program_run(const struct cuda_network *net, const struct net_program *program, const float *pictures,
+l3a_status net_program_run(const struct cuda_network *net, const struct net_program *program, const float *pictures,
                        float *const *planes);
 
 /* network.c */

@@ -30,12 +30,12 @@ static l3a_status put_product(struct device *device, enum number_type type, cons
     l3a_status status = L3A_OK;
     TRY(put_floats(device, factors, &factors_there));
     TRY(device_allocate(device, out * room, number_bytes(type), &made->factors));
-    TRY_CUDA(device, kernel_pack_factors(device->stream, type, out, factors->count / out / pixels, pixels, room, factors_there,
+    TRY_CUDA(device, net_pack_factors(device->stream, type, out, factors->count / out / pixels, pixels, room, factors_there,
                                          made->factors));
     if (bias->values) {
         TRY(put_floats(device, bias, &bias_there));
         TRY(device_allocate(device, out, number_bytes(type), &made->bias));
-        TRY_CUDA(device, kernel_convert(device->stream, type, out, bias_there, made->bias));
+        TRY_CUDA(device, net_convert(device->stream, type, out, bias_there, made->bias));
     }
 done:
     device_release(device, factors_there);

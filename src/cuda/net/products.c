@@ -103,7 +103,7 @@ static l3a_status multiply(const struct cuda_network *net, const struct multipli
                                   product->factors, from, product->input, &keep, to, product->output, to, product->output,
                                   &product->algorithm, net->work, PRODUCT_BYTES, device->stream));
     if (product->activation) {
-        TRY_CUDA(device, kernel_finish(device->stream, net->type, product->activation, what->slope, rows, what->to.channels, NULL,
+        TRY_CUDA(device, net_finish(device->stream, net->type, product->activation, what->slope, rows, what->to.channels, NULL,
                                        NULL, to, to));
     }
 done:
@@ -122,7 +122,7 @@ static l3a_status multiply_unfolded(const struct cuda_network *net, const struct
     void *unfolded = program->arena + program->scratch;
     l3a_status status = L3A_OK;
     for (size_t first = 0; first < program->batch; first += slice) {
-        TRY_CUDA(device, kernel_unfold(device->stream, net->type, slice, &windows, planes, layer_room(what),
+        TRY_CUDA(device, net_unfold(device->stream, net->type, slice, &windows, planes, layer_room(what),
                                        (const char *)from + first * step, unfolded));
         TRY(multiply(net, &program->products[layer], layer, slice * pixels, unfolded,
                      (char *)to + first * pixels * what->to.channels * bytes));
@@ -138,18 +138,52 @@ static l3a_status convolve(const struct cuda_network *net, const struct net_prog
     const struct windows windows = {what->from, what->to, what->kernel, what->stride, what->padding};
     void *made = what->second ? program->arena + program->scratch : to;
     l3a_status status = L3A_OK;
-    TRY_CUDA(device, kernel_convolve(device->stream, net->type, program->batch, &windows, what->groups,
+    TRY_CUDA(device, net_convolve(device->stream, net->type, program->batch, &windows, what->groups,
                                      net->parameters[layer].factors, from, made));
-    TRY_CUDA(device, kernel_finish(device->stream, net->type, what->activation, what->slope,
+    TRY_CUDA(device, net_finish(device->stream, net->type, what->activation, what->slope,
                                    program->batch * what->to.height * what->to.width, what->to.channels,
                                    net->parameters[layer].bias, what->second ? to : NULL, made, to));
 done:
     return status;
 }
 
+/* Products that are as they are already, and that cuBLASLt finishes, are left to it. */
+static bool suits_cudnn(const struct cuda_network *net, const struct net_layer *layer) {
+    const enum lowering lowering = layer_lowering(layer);
+    const size_t numbers = layer->from.channels / layer->groups * layer->kernel * layer->kernel;
+    const bool simple =
+        layer->activation == LINEAR_ACTIVATION || layer->activation == RELU || layer->activation == LEAKY_RELU;
+    return layer->kind == LAYER_CONVOLUTION && layer->input != PICTURE && simple && layer_room(layer) == numbers &&
+           !(lowering == AS_IT_IS && comes_with_product(net->type, layer->activation));
+}
+
+l3a_status product_find(struct cuda_network *net, size_t index, size_t batch, const struct convolution **found) {
+    const struct net_layer *layer = &net->network.layers[index];
+    struct convolution_shape shape;
+    *found = NULL;
+    if (!suits_cudnn(net, layer)) {
+        return L3A_OK;
+    }
+    memset(&shape, 0, sizeof shape);
+    shape.windows = (struct windows){layer->from, layer->to, layer->kernel, layer->stride, layer->padding};
+    shape.batch = batch;
+    shape.groups = layer->groups;
+    shape.type = net->type;
+    shape.activation = layer->activation;
+    shape.slope = layer->slope;
+    shape.biased = net->parameters[index].bias != NULL;
+    shape.added = layer->second != NOTHING;
+    return convolution_find(device_of(net->context), &net->convolutions, &shape, found);
+}
+
 l3a_status product_run(const struct cuda_network *net, const struct net_program *program, size_t layer, const void *from,
                        void *to) {
     const struct net_layer *what = &net->network.layers[layer];
+    const struct net_parameters *own = &net->parameters[layer];
+    if (program->convolutions[layer]) {
+        return convolution_run(device_of(net->context), &net->convolutions, program->convolutions[layer], from, own->factors,
+                               own->bias, to, net->work);
+    }
     switch (layer_lowering(what)) {
     case UNFOLDED: return multiply_unfolded(net, program, layer, from, to);
     case BY_ITSELF: return convolve(net, program, layer, from, to);

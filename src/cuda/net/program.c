@@ -27,7 +27,7 @@ static size_t scratch_bytes(const struct cuda_network *net, const struct net_pro
     if (layer->kind == LAYER_SQUEEZE_EXCITE) {
         return 2 * aligned(program->batch * layer->from.channels * sizeof(float));
     }
-    if (!is_product(layer) || layer_lowering(layer) == AS_IT_IS) {
+    if (!is_product(layer) || program->convolutions[index] || layer_lowering(layer) == AS_IT_IS) {
         return 0;
     }
     return layer_lowering(layer) == UNFOLDED
@@ -69,7 +69,7 @@ static l3a_status open_products(struct cuda_network *net, struct net_program *pr
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < net->network.layer_count; i++) {
         const struct net_layer *layer = &net->network.layers[i];
-        if (is_product(layer) && layer_lowering(layer) != BY_ITSELF) {
+        if (is_product(layer) && !program->convolutions[i] && layer_lowering(layer) != BY_ITSELF) {
             TRY(multiplication_open(net, i, program->slices[i] * layer->to.height * layer->to.width, &program->products[i]));
         }
     }
@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-l3a_status program_open(struct cuda_network *net, size_t batch, struct net_program **program) {
+l3a_status net_program_open(struct cuda_network *net, size_t batch, struct net_program **program) {
     struct device *device = device_of(net->context);
     const struct plugin_host *host = device->host;
     const size_t layers = net->network.layer_count;
@@ -91,8 +91,11 @@ l3a_status program_open(struct cuda_network *net, size_t batch, struct net_progr
     TRY(host->allocate(net->context, layers, sizeof *made->slices, &made->slices));
     TRY(host->allocate(net->context, layers, sizeof *made->products, &made->products));
     memset(made->products, 0, layers * sizeof *made->products);
+    TRY(host->allocate(net->context, layers, sizeof *made->convolutions, &made->convolutions));
+    memset(made->convolutions, 0, layers * sizeof *made->convolutions);
     for (size_t i = 0; i < layers; i++) {
         const struct net_layer *layer = &net->network.layers[i];
+        TRY(product_find(net, i, batch, &made->convolutions[i]));
         made->slices[i] = is_product(layer) && layer_lowering(layer) == UNFOLDED ? slice_of(net, layer, batch) : batch;
     }
     TRY(place_values(net, made, &arena));
@@ -101,11 +104,11 @@ l3a_status program_open(struct cuda_network *net, size_t batch, struct net_progr
     *program = made;
     made = NULL;
 done:
-    program_close(net, made);
+    net_program_close(net, made);
     return status;
 }
 
-void program_close(struct cuda_network *net, struct net_program *program) {
+void net_program_close(struct cuda_network *net, struct net_program *program) {
     if (program) {
         struct device *device = device_of(net->context);
         const struct plugin_host *host = device->host;
@@ -116,6 +119,7 @@ void program_close(struct cuda_network *net, struct net_program *program) {
         host->release(net->context, program->places);
         host->release(net->context, program->slices);
         host->release(net->context, program->products);
+        host->release(net->context, program->convolutions);
         host->release(net->context, program);
     }
 }
@@ -140,10 +144,10 @@ static l3a_status squeeze_excite_layer(const struct call *call) {
     const size_t batch = call->program->batch, channels = layer->from.channels, pixels = layer->from.height * layer->from.width;
     float *means = call->scratch, *gates = (float *)((char *)call->scratch + aligned(batch * channels * sizeof(float)));
     l3a_status status = L3A_OK;
-    TRY_CUDA(device, kernel_mean(device->stream, call->net->type, batch, pixels, 0, channels, call->from, NUMBER_FLOAT32, means));
-    TRY_CUDA(device, kernel_excite(device->stream, batch, channels, layer->hidden, means, own->factors, own->bias,
+    TRY_CUDA(device, net_mean(device->stream, call->net->type, batch, pixels, 0, channels, call->from, NUMBER_FLOAT32, means));
+    TRY_CUDA(device, net_excite(device->stream, batch, channels, layer->hidden, means, own->factors, own->bias,
                                    own->second_factors, own->second_bias, gates));
-    TRY_CUDA(device, kernel_gate(device->stream, call->net->type, batch, pixels, channels, gates, call->beside, call->to));
+    TRY_CUDA(device, net_gate(device->stream, call->net->type, batch, pixels, channels, gates, call->beside, call->to));
 done:
     return status;
 }
@@ -172,15 +176,15 @@ static cudaError_t attend(const struct call *call) {
     if (call->beside) {
         what.beside = rows_of(call->beside, 0, type, width, beside.height, beside.channels);
     }
-    return kernel_attend(call->device->stream, type, &what);
+    return net_attend(call->device->stream, type, &what);
 }
 
-static cudaError_t join(const struct call *call) {
+static cudaError_t join_values(const struct call *call) {
     const size_t left = call->layer->from.channels, all = call->layer->to.channels, bytes = number_bytes(call->net->type);
     const cudaError_t code =
-        kernel_copy_rows(call->device->stream, call->net->type, call->program->batch, left, call->from, left, call->to, all);
+        net_copy_rows(call->device->stream, call->net->type, call->program->batch, left, call->from, left, call->to, all);
     return code != cudaSuccess ? code
-                               : kernel_copy_rows(call->device->stream, call->net->type, call->program->batch, all - left,
+                               : net_copy_rows(call->device->stream, call->net->type, call->program->batch, all - left,
                                                   call->beside, all - left, (char *)call->to + left * bytes, all);
 }
 
@@ -193,18 +197,18 @@ static cudaError_t run_tokens(const struct call *call) {
     const size_t batch = call->program->batch, channels = layer->to.channels, rows = layer->from.height * layer->from.width;
     switch (layer->kind) {
     case LAYER_TOKENS:
-        return kernel_tokens(stream, type, batch, layer->to.height - layer->from.height, layer->from.height, channels,
+        return net_tokens(stream, type, batch, layer->to.height - layer->from.height, layer->from.height, channels,
                              own->factors, own->bias, call->from, call->to);
     case LAYER_NORM:
-        return kernel_norm(stream, type, batch * rows, channels, (float)layer->epsilon, own->factors, own->bias, call->from,
+        return net_norm(stream, type, batch * rows, channels, (float)layer->epsilon, own->factors, own->bias, call->from,
                            call->to);
     case LAYER_ATTENTION: return attend(call);
-    case LAYER_FIRST_TOKEN: return kernel_copy_rows(stream, type, batch, channels, call->from, rows * channels, call->to, channels);
-    case LAYER_JOIN: return join(call);
+    case LAYER_FIRST_TOKEN: return net_copy_rows(stream, type, batch, channels, call->from, rows * channels, call->to, channels);
+    case LAYER_JOIN: return join_values(call);
     case LAYER_GLOBAL_MEAN:
-    case LAYER_TOKEN_MEAN: return kernel_mean(stream, type, batch, rows, layer->prefix, channels, call->from, type, call->to);
-    case LAYER_TOKEN_MAX: return kernel_largest(stream, type, batch, rows, layer->prefix, channels, call->from, call->to);
-    default: return kernel_repeat(stream, type, batch, shape_numbers(layer->to), own->factors, call->to); /* LAYER_LEARNED */
+    case LAYER_TOKEN_MEAN: return net_mean(stream, type, batch, rows, layer->prefix, channels, call->from, type, call->to);
+    case LAYER_TOKEN_MAX: return net_largest(stream, type, batch, rows, layer->prefix, channels, call->from, call->to);
+    default: return net_repeat(stream, type, batch, shape_numbers(layer->to), own->factors, call->to); /* LAYER_LEARNED */
     }
 }
 
@@ -216,17 +220,17 @@ static cudaError_t run_pixels(const struct call *call) {
     const size_t batch = call->program->batch, channels = layer->to.channels, rows = batch * layer->to.height * layer->to.width;
     const struct windows windows = {layer->from, layer->to, layer->kernel, layer->stride, layer->padding};
     switch (layer->kind) {
-    case LAYER_SPACE_TO_DEPTH: return kernel_space_to_depth(stream, type, batch, layer->from, layer->kernel, call->from, call->to);
-    case LAYER_PATCHES: return kernel_patches(stream, type, batch, layer->from, layer->kernel, call->from, call->to);
+    case LAYER_SPACE_TO_DEPTH: return net_space_to_depth(stream, type, batch, layer->from, layer->kernel, call->from, call->to);
+    case LAYER_PATCHES: return net_patches(stream, type, batch, layer->from, layer->kernel, call->from, call->to);
     case LAYER_MAX_POOL:
     case LAYER_AVERAGE_POOL:
-        return kernel_pool(stream, type, batch, &windows, layer->kind == LAYER_MAX_POOL, call->from, call->to);
-    case LAYER_BLUR: return kernel_blur(stream, type, batch, layer->from, layer->to, call->from, call->to);
+        return net_pool(stream, type, batch, &windows, layer->kind == LAYER_MAX_POOL, call->from, call->to);
+    case LAYER_BLUR: return net_blur(stream, type, batch, layer->from, layer->to, call->from, call->to);
     case LAYER_ACTIVATION:
     case LAYER_ADD:
-        return kernel_finish(stream, type, layer->activation, layer->slope, rows, channels, NULL, call->beside, call->from,
+        return net_finish(stream, type, layer->activation, layer->slope, rows, channels, NULL, call->beside, call->from,
                              call->to);
-    case LAYER_SCALE: return kernel_scale(stream, type, rows, channels, own->factors, own->bias, call->from, call->to);
+    case LAYER_SCALE: return net_scale(stream, type, rows, channels, own->factors, own->bias, call->from, call->to);
     default: return run_tokens(call);
     }
 }
@@ -257,7 +261,7 @@ done:
     return status;
 }
 
-l3a_status program_run(const struct cuda_network *net, const struct net_program *program, const float *pictures,
+l3a_status net_program_run(const struct cuda_network *net, const struct net_program *program, const float *pictures,
                        float *const *planes) {
     struct device *device = device_of(net->context);
     const struct network *network = &net->network;
@@ -267,7 +271,7 @@ l3a_status program_run(const struct cuda_network *net, const struct net_program 
     }
     for (size_t i = 0; i < network->output_count; i++) {
         const value made = network->outputs[i].value;
-        TRY_CUDA(device, kernel_planes(device->stream, net->type, program->batch, network->shapes[made],
+        TRY_CUDA(device, net_planes(device->stream, net->type, program->batch, network->shapes[made],
                                        program->arena + program->places[made], planes[i]));
     }
 done:

@@ -234,7 +234,7 @@ cudaError_t norm_all(cudaStream_t stream, size_t rows, size_t width, float epsil
 
 } // namespace
 
-cudaError_t kernel_mean(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t first, size_t channels,
+cudaError_t net_mean(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t first, size_t channels,
                         const void *from, enum number_type made, void *to) {
     if (made == NUMBER_FLOAT32) {
         OF_TYPE(type, means_all<T, float>(stream, count, rows, first, channels, (const T *)from, (float *)to));
@@ -242,32 +242,32 @@ cudaError_t kernel_mean(cudaStream_t stream, enum number_type type, size_t count
     OF_TYPE(type, means_all<T, T>(stream, count, rows, first, channels, (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_largest(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t first, size_t channels,
+cudaError_t net_largest(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t first, size_t channels,
                            const void *from, void *to) {
     const dim3 grid((unsigned)((channels + THREADS - 1) / THREADS), (unsigned)count);
     OF_TYPE(type, LAUNCH(largest<T>, grid, THREADS, 0, stream, rows, first, (unsigned)channels, (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_excite(cudaStream_t stream, size_t count, size_t channels, size_t hidden, const float *means,
+cudaError_t net_excite(cudaStream_t stream, size_t count, size_t channels, size_t hidden, const float *means,
                           const float *first, const float *first_bias, const float *second, const float *second_bias,
                           float *gates) {
     return LAUNCH(excite, (unsigned)count, THREADS, hidden * sizeof(float), stream, (unsigned)channels, (unsigned)hidden, means,
                   first, first_bias, second, second_bias, gates);
 }
 
-cudaError_t kernel_gate(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t channels, const float *gates,
+cudaError_t net_gate(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t channels, const float *gates,
                         const void *added, void *values) {
     OF_TYPE(type, gate_all<T>(stream, count, rows, channels, gates, (const T *)added, (T *)values));
 }
 
-cudaError_t kernel_tokens(cudaStream_t stream, enum number_type type, size_t count, size_t front, size_t own, size_t width,
+cudaError_t net_tokens(cudaStream_t stream, enum number_type type, size_t count, size_t front, size_t own, size_t width,
                           const float *learned, const float *positions, const void *from, void *to) {
     const dim3 grid((unsigned)(((front + own) * width + THREADS - 1) / THREADS), (unsigned)count);
     OF_TYPE(type, LAUNCH(tokens<T>, grid, THREADS, 0, stream, (unsigned)(front * width), (unsigned)(own * width), learned,
                          positions, (const T *)from, (T *)to));
 }
 
-cudaError_t kernel_norm(cudaStream_t stream, enum number_type type, size_t rows, size_t width, float epsilon, const float *factors,
+cudaError_t net_norm(cudaStream_t stream, enum number_type type, size_t rows, size_t width, float epsilon, const float *factors,
                         const float *bias, const void *from, void *to) {
     OF_TYPE(type, norm_all<T>(stream, rows, width, epsilon, factors, bias, (const T *)from, (T *)to));
 }
