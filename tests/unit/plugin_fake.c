@@ -132,7 +132,7 @@ static l3a_status fake_memory(l3a_context *context, uint64_t *available) {
     return L3A_OK;
 }
 
-static const struct l3a_plugin plugin = {&fake, fake_open, fake_close, fake_describe, fake_memory};
+static const struct l3a_plugin plugin = {&fake, NULL, fake_open, fake_close, fake_describe, fake_memory};
 
 L3A_PUBLIC plugin_entry l3a_plugin_cuda;
 
