@@ -129,7 +129,8 @@ def answer_turns(path, precision, threads):
     """A process of one version: computes the pictures for each line that comes in, and answers with the seconds that took."""
     sys.path.insert(0, str(Path(os.environ["L3A_SOURCE"]) / "tests" / "oracle"))
     import test_backbones as backbones
-    library = backbones.Backbones(threads=threads)
+    before = not hasattr(backbones, "Backbones")  # as in 0.8
+    library = backbones.Library(str(Path(os.environ["L3A_BUILD"]) / "libl3a.so"), threads=threads) if before else backbones.Backbones(threads=threads)
     settings = {"precision": 1} if precision == "bf16" else {}
     backbone = library.open(path, mean=(0.5, 0.5, 0.5), deviation=(0.5, 0.5, 0.5), **settings)
     size = library.info(backbone).size

@@ -66,7 +66,7 @@ static const l3a_option_info *find_setting(const struct command *command, const 
 }
 
 static int find_option(const struct option *options, const char *name, size_t length) {
-    for (int i = 0; options[i].name; i++) {
+    for (int i = 0; i < OPTIONS && options[i].name; i++) {
         if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0) {
             return i;
         }

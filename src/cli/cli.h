@@ -20,7 +20,7 @@ __attribute__((format(printf, 2, 0))) int print_list_to(FILE *to, const char *fo
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-enum { OPTIONS = 32, SETTINGS = 64, REPEATED = 256 };
+enum { OPTIONS = 64, SETTINGS = 64, REPEATED = 256 };
 
 enum takes_settings { NO_SETTINGS, MODEL_SETTINGS, ALL_SETTINGS };
 

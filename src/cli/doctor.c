@@ -175,6 +175,8 @@ static int print_network_speed(const struct arguments *arguments, const char *pa
                 printf("             %s: %.1f pictures/s (measured now, %zu x %zu, without reading them)\n", precisions[i].name,
                        rate, info->size, info->size);
             }
+        } else {
+            printf("             %s: this processor has no instructions for it\n", precisions[i].name);
         }
         l3a_backbone_free(backbone);
         if (status != L3A_OK) {

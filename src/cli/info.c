@@ -133,6 +133,7 @@ static void print_text_backbone(const l3a_backbone_info *info) {
     if (info->heads) {
         printf("  blocks: %zu heads, %s, epsilon %g\n", info->heads, info->activation, info->epsilon);
     }
+    print_line("network", info->network);
     print_line("recipe", info->decided);
     print_line("skipped", info->skipped);
     print_line("sha256", info->sha256);
@@ -149,6 +150,7 @@ static void print_backbone(struct printer *printer, const struct arguments *argu
         put_text(printer, "why", l3a_error_text(arguments->context));
     } else if (!info) {
         printf("  no backbone: %s\n", l3a_error_text(arguments->context));
+        print_line("what to do", l3a_error_hint(arguments->context));
     } else if (json) {
         print_json_backbone(printer, info);
     } else {

@@ -329,6 +329,10 @@ const char *checkpoint_dict(const struct checkpoint *checkpoint) {
     return checkpoint->parts[0].is_torch ? checkpoint->parts[0].torch.dict : NULL;
 }
 
+const char *checkpoint_beside(const struct checkpoint *checkpoint) {
+    return checkpoint->parts[0].is_torch ? checkpoint->parts[0].torch.beside : NULL;
+}
+
 const char *checkpoint_metadata(const struct checkpoint *checkpoint, const char *key) {
     const char *found = NULL;
     for (size_t i = 0; !found && i < checkpoint->part_count; i++) {

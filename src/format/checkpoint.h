@@ -34,6 +34,8 @@ const char *checkpoint_form(const struct checkpoint *checkpoint);
 size_t checkpoint_files(const struct checkpoint *checkpoint);
 /* The name of the dict that holds the parameters, such as "state_dict"; NULL if they are at the top level. */
 const char *checkpoint_dict(const struct checkpoint *checkpoint);
+/* The names of the dicts beside it, which are not read; NULL if there are none. */
+const char *checkpoint_beside(const struct checkpoint *checkpoint);
 /* What a safetensors file says of itself under a key; of several files, the first that does. NULL if there is nothing. */
 const char *checkpoint_metadata(const struct checkpoint *checkpoint, const char *key);
 size_t checkpoint_count(const struct checkpoint *checkpoint);

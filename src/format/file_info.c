@@ -105,8 +105,15 @@ void l3a_file_record(const l3a_file *file, size_t index, const char **key, const
         return;
     }
     if (file->checkpoint) {
-        *key = index ? NULL : "form";
-        *value = index ? NULL : checkpoint_form(file->checkpoint);
+        const char *const texts[][2] = {{"form", checkpoint_form(file->checkpoint)},
+                                        {"dict", checkpoint_dict(file->checkpoint)},
+                                        {"beside", checkpoint_beside(file->checkpoint)}};
+        size_t i = 0;
+        for (size_t left = index; i < sizeof texts / sizeof *texts && (left || !texts[i][1]); i++) {
+            left -= texts[i][1] != NULL;
+        }
+        *key = i < sizeof texts / sizeof *texts ? texts[i][0] : NULL;
+        *value = *key ? texts[i][1] : NULL;
         return;
     }
     const bool there = index < file->safetensors.values.count;

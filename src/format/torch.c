@@ -2,6 +2,7 @@
 #include "format/torch.h"
 
 #include "base/memory.h"
+#include "common/utf8.h"
 #include "format/pickle.h"
 
 #include <inttypes.h>
@@ -61,6 +62,37 @@ static uint32_t find_parameters(const struct pickle *pickle, uint32_t index, uns
         }
     }
     return holds_tensors(pickle, index) ? index : 0;
+}
+
+/* Names the other dicts: an optimiser, averages of the parameters. Not more than a few, so that a file in which many names stand
+ * for the same dict is no burden. */
+static l3a_status list_others(struct torch_file *file, const struct pickle *pickle, uint32_t parameters) {
+    enum { MOST = 16, SHOWN = 64 };
+    text_builder text = {.context = file->context};
+    l3a_status status = L3A_OK;
+    size_t seen = 0;
+    for (uint32_t link = pickle_at(pickle, pickle->root)->as.items.first; link && seen < MOST;) {
+        const struct pickle_link *key = &pickle->links.items[link], *item = &pickle->links.items[key->next];
+        const struct pickle_value *name = pickle_at(pickle, key->value);
+        const char *unused = NULL;
+        char shown[SHOWN];
+        link = item->next;
+        if (pickle_at(pickle, item->value)->kind != PICKLE_DICT || name->kind != PICKLE_TEXT || name->as.text.length >= SHOWN) {
+            continue;
+        }
+        seen++;
+        snprintf(shown, sizeof shown, "%.*s", (int)name->as.text.length, pickle_text(pickle, name));
+        if (find_parameters(pickle, item->value, NEST_LIMIT - 1, &unused) != parameters && is_utf8(shown) &&
+            !utf8_find_hidden(shown)) {
+            text_builder_print(&text, "%s%s", text.length ? ", " : "", shown);
+        }
+    }
+    TRY(text.status);
+    file->beside = text.text;
+    text.text = NULL;
+done:
+    text_builder_free(&text);
+    return status;
 }
 
 /* Computes the number of elements, and how far the last is from the first; returns false if they do not fit. */
@@ -158,6 +190,7 @@ static l3a_status list_tensors(struct torch_file *file, const struct pickle *pic
     FAIL_IF(!parameters, file->context, L3A_ERROR_FORMAT, save_hint,
             "%s: no weights: there is no dict of tensors at the top level, or under a usual name such as 'model' or 'state_dict'",
             file->input.path);
+    TRY(file->dict ? list_others(file, pickle, parameters) : L3A_OK);
     const struct pickle_value *dict = pickle_at(pickle, parameters);
     TRY(allocate(file->context, dict->as.items.count / 2, sizeof *file->tensors, &file->tensors));
     for (uint32_t link = dict->as.items.first; link;) {
@@ -385,6 +418,7 @@ void torch_close(struct torch_file *file) {
     }
     release(file->context, file->tensors);
     release(file->context, file->storages);
+    release(file->context, file->beside);
     zip_close(&file->zip);
     input_close(&file->input);
     memset(file, 0, sizeof *file);

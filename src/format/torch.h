@@ -33,6 +33,7 @@ struct torch_file {
     struct torch_tensor *tensors;
     size_t count;
     const char *dict; /* the name of the dict of parameters; NULL: the top level */
+    char *beside;     /* the names of the other dicts, such as "optimizer, model_ema"; NULL: there are none */
 };
 
 /* Recognises both forms; count may be less than TORCH_START if the file is shorter. */

@@ -40,6 +40,7 @@ static const struct {
 } refused[] = {{"resnetaa", "has pools before its strides"},
                {"resnetblur", "has blurs before its strides"},
                {"_rope_", "has rotary positions"},
+               {"_rpn_", "has its norms behind its layers"},
                {"vit_pe_", "has rotary positions"}};
 
 /* How the names of a family begin. */

@@ -139,4 +139,4 @@ static value describe(struct network *net, const struct backbone_recipe *recipe)
 }
 
 const struct family convnext_family = {
-    .name = "convnext", .usual_epsilon = 1e-6, .matches = matches, .recognise = recognise, .describe = describe};
+    .name = "convnext", .usual_epsilon = 1e-6, .gelu = true, .matches = matches, .recognise = recognise, .describe = describe};

@@ -103,7 +103,8 @@ static const struct rule *find_rule(const struct names *names, const char *name,
 static bool is_skipped(const struct names *names, const char *name) {
     const char *const *skipped = names->naming->skipped;
     const size_t length = strlen(name);
-    bool found = strncmp(name, names->prefix, names->prefix_length) != 0;
+    const bool copy = !names->prefix_length && strchr(name, '.') && prefix_is_copy(name, strcspn(name, "."));
+    bool found = copy || strncmp(name, names->prefix, names->prefix_length) != 0;
     for (size_t i = 0; !found && skipped && skipped[i]; i++) {
         const size_t own = strlen(skipped[i]);
         found = *skipped[i] == '.' ? length >= own && strcmp(name + length - own, skipped[i]) == 0

@@ -145,10 +145,8 @@ static const char *missing_mark(struct search *search, const struct naming *nami
     return NULL;
 }
 
-/* Whether a prefix says that its tensors are a copy: an average of earlier ones, or the other network of self-supervised training.
- */
-static bool is_copy(const char *prefix, size_t length) {
-    static const char *const words[] = {"ema", "momentum", "student"};
+bool prefix_is_copy(const char *prefix, size_t length) {
+    static const char *const words[] = {"ema", "momentum", "student", "optimizer"};
     for (size_t i = 0, word; i < length; i += word + 1) {
         word = 0;
         while (i + word < length && prefix[i + word] != '.' && prefix[i + word] != '_') {
@@ -175,7 +173,7 @@ static size_t find_tower(struct search *search, const struct naming *naming) {
         if (!ends_with(name, length, naming->marks[0], mark) || (length > mark && name[length - mark - 1] != '.')) {
             continue;
         }
-        const bool copy = is_copy(name, length - mark);
+        const bool copy = prefix_is_copy(name, length - mark);
         const bool better = best == count || copy < best_copy || (copy == best_copy && length - mark < shortest);
         if (better && !missing_mark(search, naming, name, length - mark)) {
             best = i;

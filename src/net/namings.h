@@ -49,6 +49,10 @@ const struct naming *naming_at(size_t index);
 /* Finds the naming of a table of tensors, and the prefix of the image tower, which the caller releases. */
 l3a_status naming_recognise(l3a_context *context, const struct parameter_source *from, const struct naming **naming, char **prefix);
 
+/* Whether a prefix says that its tensors are a copy: an average of earlier ones, the other network of self-supervised training, or
+ * what an optimiser keeps of each. */
+bool prefix_is_copy(const char *prefix, size_t length);
+
 /* Where a pattern fits a name, and what its signs stand for. */
 struct match {
     size_t start; /* where the pattern begins in the name */

@@ -231,7 +231,8 @@ void recipe_set_imagenet(struct backbone_recipe *recipe);
 struct family {
     const char *name;
     double usual_epsilon;
-    unsigned pools; /* those that the options can choose: 1 << L3A_POOL_CLS, …; 0: none but the default */
+    unsigned pools; /* those that the options can choose: 1 << L3A_POOL_CLS, …; 0: none but the default, and no heads and blocks */
+    bool gelu;      /* which GELU it has is a part of the recipe */
     bool (*matches)(const struct parameters *parameters);
     /* Sets what is not known yet of the recipe, as far as the tensors or the family show it: name and side always; mean and
      * deviation unless they are ambiguous. Shapes that the family cannot have are an error, and so are heads that cannot be known.

@@ -209,9 +209,28 @@ static void list_pools(const struct family *family, char *text, size_t capacity)
     }
 }
 
+/* What a network does not have would be recorded as if it did. */
+static l3a_status check_parts(l3a_context *context, const struct family *family, const struct backbone_recipe *recipe) {
+    static const char hint[] = "leave it out; it belongs to other networks";
+    const char *activation = "";
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < ACTIVATIONS; i++) {
+        activation = recipe->activation == activations[i].activation ? activations[i].name : activation;
+    }
+    FAIL_IF(recipe->heads && !family->pools, context, L3A_ERROR_OPTION, hint, "a %s has no attention heads, so it cannot have %zu",
+            family->name, recipe->heads);
+    FAIL_IF(recipe->layer && !family->pools, context, L3A_ERROR_OPTION, hint,
+            "a %s can only be computed whole, not up to layer %zu; a vit can", family->name, recipe->layer);
+    FAIL_IF(recipe->activation != LINEAR_ACTIVATION && !family->gelu, context, L3A_ERROR_OPTION, hint,
+            "a %s has an activation of its own, so it cannot have %s", family->name, activation);
+done:
+    return status;
+}
+
 l3a_status recipe_check(l3a_context *context, const struct family *family, const struct backbone_recipe *recipe) {
     char possible[64], text[sizeof((l3a_backbone_info *)NULL)->preprocess + 1];
     l3a_status status = L3A_OK;
+    TRY(check_parts(context, family, recipe));
     list_pools(family, possible, sizeof possible);
     FAIL_IF(recipe->pool != L3A_POOL_DEFAULT && !(family->pools & 1U << recipe->pool), context, L3A_ERROR_OPTION,
             possible[0] ? "choose one of the others" : "use the default pool", "a %s cannot give the pool %s: it has %s",

@@ -392,6 +392,7 @@ static value describe(struct network *net, const struct backbone_recipe *recipe)
 
 const struct family vit_family = {.name = "vit",
                                   .usual_epsilon = 1e-6,
+                                  .gelu = true,
                                   .pools = 1U << L3A_POOL_CLS | 1U << L3A_POOL_MEAN | 1U << L3A_POOL_CLS_MEAN | 1U << L3A_POOL_MAX |
                                            1U << L3A_POOL_MAP | 1U << L3A_POOL_PROJECTION,
                                   .matches = matches,

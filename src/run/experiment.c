@@ -26,12 +26,30 @@ done:
     return status;
 }
 
+/* Scores of features that were made in another way mean nothing, and nothing else would show it. */
+static l3a_status check_same_network(const l3a_features *train, const l3a_features *test) {
+    const char *learned[PROVENANCE], *tested[PROVENANCE];
+    l3a_context *context = train->context;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        learned[i] = l3a_features_record(train, provenance[i]);
+        tested[i] = l3a_features_record(test, provenance[i]);
+    }
+    const size_t i = provenance_conflict(learned, tested);
+    FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "extract both with the same backbone and the same options",
+            "%s is '%s' in %s (training data) and '%s' in %s (test data)", provenance[i], provenance_text(learned[i]), train->path,
+            provenance_text(tested[i]), test->path);
+done:
+    return status;
+}
+
 static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_features *test) {
     l3a_status status = L3A_OK;
     FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "an experiment needs a training and a test table");
     FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "extract both with the same backbone",
             "%s (training data) has features %zu wide, but %s (test data) has features %zu wide", train->path, train->width,
             test->path, test->width);
+    TRY(check_same_network(train, test));
     FAIL_IF(!train->labels.held, context, L3A_ERROR_DATA,
             "give the training labels in a second .npy file, or use a feature file that contains labels", "%s: no labels",
             train->path);

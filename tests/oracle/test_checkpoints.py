@@ -409,9 +409,9 @@ def info(folder):
     if not os.path.exists(command):
         return
     path = os.path.join(folder, "info.pth")
-    write_zip(path, {"model": state()})
+    write_zip(path, {"epoch": 3, "model_ema": state(), "model": state(), "optimizer": {"state": {}, "hidden\x1b": {}}, "\x1b[31m": {}})
     about = json.loads(subprocess.run([command, "info", "--format", "json", path], stdout=subprocess.PIPE, check=True, text=True).stdout)
-    assert about["kind"] == "checkpoint" and about["metadata"] == {"form": "torch zip"}, about
+    assert about["kind"] == "checkpoint" and about["metadata"] == {"form": "torch zip", "dict": "model", "beside": "model_ema, optimizer"}, about
     assert [tensor["name"] for tensor in about["tensors"]] == list(state())
     assert all(tensor["verified"] for tensor in about["tensors"])
     print("l3a info lists a checkpoint's tensors")

@@ -223,8 +223,43 @@ def test_families(folder):
     for name in "vit_small_patch16_rope_224", "vit_pe_core_base_patch16_224":
         folder.put(vit(), config={"architecture": name, "pretrained_cfg": {}})
         folder.refuses(name, "rotary positions", **HALF)
+    folder.put(vit(), config={"architecture": "vit_base_patch16_rpn_224", "pretrained_cfg": {}})
+    folder.refuses("a ViT with residual post-norms", "norms behind", **HALF)
     folder.put(resnet(), config={"architecture": "resnet18", "pretrained_cfg": {"mean": [0.5] * 3, "std": [0.25] * 3}})
     folder.expect("a ResNet with its own", name="resnet18", preprocess="mean 0.5 std 0.25")
+
+
+def test_what_a_family_lacks(folder):
+    """An option that a network has no use for would be recorded as if it had."""
+    folder.put(resnet())
+    folder.refuses("a ResNet with heads", "no attention heads", heads=2)
+    folder.refuses("a ResNet up to a layer", "layer 2", layer=2)
+    folder.refuses("a ResNet with a GELU", "quick_gelu", activation=QUICK_GELU)
+    folder.put(resnet(), config={"model_type": "resnet", "hidden_act": "gelu"})
+    folder.refuses("a ResNet's configuration with a GELU", "gelu")
+    folder.put(resnet(), config={"model_type": "resnet", "hidden_act": "relu", "downsample_in_bottleneck": True})
+    folder.expect("a ResNet's own", heads=0, activation="", network="stride first")
+    check("network: stride first" in l3a("info", folder.path).stdout, "l3a info says where the stride is")
+
+
+def test_whole_models(folder):
+    """Copies of the tower, and what an optimiser keeps, beside a tower without a prefix."""
+    tower, other = vit(), vit(depth=2)
+    for prefix in "ema.", "model_ema.module.", "ema_model.", "optimizer.state.":
+        folder.put({**{prefix + name: values for name, values in other.items()}, **tower})
+        folder.expect(f"beside {prefix}", HALF, name="depth 1")
+        said = l3a("doctor", "--backbone", folder.path).stdout
+        check("features 64 wide" in said, f"beside {prefix}: {said}")
+    folder.put({**tower, "memory.queue": np.ones(3, np.float32)})
+    folder.refuses("beside something unknown", "memory.queue", **HALF)
+
+
+def test_hints(folder):
+    """`l3a info` names the option to give."""
+    folder.put(vit(128))
+    check("--heads" in l3a("info", folder.path).stdout, "l3a info: unknown heads")
+    folder.put(vit())
+    check("--mean" in l3a("info", folder.path).stdout, "l3a info: an unknown mean")
 
 
 def test_sides(folder):
@@ -275,9 +310,12 @@ def test_records(folder):
     metadata = extract("first.safetensors")
     check(metadata["network"] == "heads 2, quick_gelu, epsilon 1e-05" and metadata["pool"] == "cls" and metadata["preprocess"].startswith("rgb 32x32"),
           f"recorded: {metadata}")
-    for option in (("--heads", "4"), ("--activation", "gelu"), ("--pool", "projection"), ("--size", "48"), ("--preprocess", "squash", "--mean", "0.5", "--std", "0.5")):
+    for words, *option in (("network is 'heads 2, quick_gelu, epsilon 1e-05'", "--heads", "4"), ("network is", "--activation", "gelu"), ("pool is", "--pool", "max"),
+                           ("features 32 wide", "--pool", "projection"), ("preprocess is", "--size", "48"), ("preprocess is", "--mean", "0.5", "--std", "0.5")):
         extract("other.safetensors", *option)
-        refuse("", "run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--classes", "2", "-o", place / "run")
+        refuse(words, "run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--dim", "8", "-o", place / "run")
+    extract("other.safetensors")
+    l3a("run", "--train", place / "first.safetensors", "--test", place / "other.safetensors", "--protocol", "B0-C1", "--dim", "8", "-o", place / "run", "--quiet")
     for shard, activation in ("1/2", "quick_gelu"), ("2/2", "gelu"):
         extract(f"{activation}.safetensors", "--shard", shard, "--activation", activation)
     refuse("network is 'heads 2, quick_gelu, epsilon 1e-05'", "merge", place / "quick_gelu.safetensors", place / "gelu.safetensors", "-o", place / "joined")
@@ -311,7 +349,7 @@ def main():
     library = Backbones(threads=1)
     with tempfile.TemporaryDirectory() as place:
         folder = Folder(library, place)
-        for test in (test_precedence, test_heads_and_activation, test_open_clip, test_what_is_certain, test_families, test_sides, test_records, test_doctor):
+        for test in (test_precedence, test_heads_and_activation, test_open_clip, test_what_is_certain, test_families, test_what_a_family_lacks, test_whole_models, test_hints, test_sides, test_records, test_doctor):
             test(folder)
     return finish()
 

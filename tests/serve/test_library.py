@@ -389,7 +389,7 @@ def sidecars(scratch, model, library):
         wait(server, lambda s: all(written().get(name, set()) == tags for name, tags in sure.items()) and {"red1.jpg", "green2.jpg"} <= set(written()), "sidecars")
         found = written()
         assert found["red1.jpg"] == {"red"} and found["green2.jpg"] == {"green"} and "broken.jpg" not in found, found
-        assert metrics(server)["l3a_library_sidecars_total"] == len(found)
+        wait(server, lambda s: metrics(server)["l3a_library_sidecars_total"] == len(found), "counted")
         server.good("POST", "/v1/teach", {"pictures": [{"path": "red1.jpg", "tags": ["blue"], "not": ["red"]}], "instead": True})
         wait(server, lambda s: written()["red1.jpg"] == {"blue"}, "changed")
         server.good("POST", "/v1/undo")
