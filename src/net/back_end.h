@@ -31,6 +31,8 @@ struct network_back_end {
     /* Another state with the same parameters, for another thread. Memory comes from that context. It must be closed first. */
     l3a_status (*share)(l3a_context *context, const void *state, void **shared);
     void (*close)(void *state);
+    /* How long the largest batch takes on a device, without its way there and back; NULL if it has no way to go. */
+    l3a_status (*measure)(void *state, size_t *pictures, double *seconds);
 
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.

@@ -8,6 +8,7 @@
 
 #include "cuda/algebra/algebra.h"
 #include "cuda/algebra/sort.h"
+#include "cuda/net/cudnn.h"
 
 #include "emulated_threads.h"
 
@@ -155,6 +156,7 @@ ACCEPT(cudaStreamSynchronize, cudaStream_t stream)
 ACCEPT(cudaStreamWaitEvent, cudaStream_t stream, cudaEvent_t event, unsigned flags)
 ACCEPT(cudaEventRecord, cudaEvent_t event, cudaStream_t stream)
 ACCEPT(cudaEventSynchronize, cudaEvent_t event)
+ACCEPT(cudaEventElapsedTime, float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 ACCEPT(cudaMemPoolSetAttribute, cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
 ACCEPT(cudaMemPoolTrimTo, cudaMemPool_t pool, size_t bytes)
 
@@ -270,10 +272,6 @@ cudaError_t emulated_answer(const char *kernel) {
 }
 
 /* ---- cuDNN: src/cuda/net/cudnn.c, which looks for it, is not linked with this file, which has its function ---- */
-
-/* To be replaced by "cuda/net/cudnn.h". */
-struct cudnn_functions;
-const struct cudnn_functions *cudnn_find(char *text, size_t capacity);
 
 const struct cudnn_functions *cudnn_find(char *text, size_t capacity) {
     snprintf(text, capacity, "there is no cuDNN");

@@ -272,10 +272,53 @@ done:
     return status;
 }
 
+/* ---- Measuring ---- */
+
+enum { ROUNDS = 10 };
+
+static l3a_status time_rounds(const struct cuda_network *net, const struct net_program *program, const cudaEvent_t events[2],
+                              double *seconds) {
+    struct device *device = device_of(net->context);
+    float milliseconds = 0;
+    l3a_status status = L3A_OK;
+    TRY(net_program_run(net, program, net->slots[0].pictures, net->slots[0].planes)); /* CUDA loads what it has not used yet */
+    TRY_CUDA(device, cudaEventRecord(events[0], device->stream));
+    for (size_t i = 0; i < ROUNDS; i++) {
+        TRY(net_program_run(net, program, net->slots[0].pictures, net->slots[0].planes));
+    }
+    TRY_CUDA(device, cudaEventRecord(events[1], device->stream));
+    TRY_CUDA(device, cudaEventSynchronize(events[1]));
+    TRY_CUDA(device, cudaEventElapsedTime(&milliseconds, events[0], events[1]));
+    *seconds = (double)milliseconds / 1000 / ROUNDS;
+done:
+    return status;
+}
+
+static l3a_status measure_network(void *state, size_t *pictures, double *seconds) {
+    struct cuda_network *net = state;
+    struct device *device = device_of(net->context);
+    const struct net_program *program = NULL;
+    cudaEvent_t events[2] = {NULL, NULL};
+    l3a_status status = L3A_OK;
+    TRY(find_program(net, program_sizes[PROGRAMS - 1], &program));
+    TRY_CUDA(device, cudaEventCreateWithFlags(&events[0], cudaEventDefault));
+    TRY_CUDA(device, cudaEventCreateWithFlags(&events[1], cudaEventDefault));
+    TRY(time_rounds(net, program, events, seconds));
+    *pictures = program->batch;
+done:
+    for (size_t i = 0; i < 2; i++) {
+        if (events[i]) {
+            cudaEventDestroy(events[i]);
+        }
+    }
+    return status;
+}
+
 const struct network_back_end cuda_network_back_end = {.name = "cuda",
                                                        .available = is_available,
                                                        .supports = supports,
                                                        .open = open_network,
                                                        .run = run_network,
                                                        .share = share_network,
-                                                       .close = close_network};
+                                                       .close = close_network,
+                                                       .measure = measure_network};
