@@ -7,6 +7,7 @@
 #include "extract/intake.h"
 #include "image/picture.h"
 #include "learn/model.h"
+#include "net/backbone.h"
 #include "tag/history.h"
 
 #include <inttypes.h>
@@ -149,7 +150,7 @@ static l3a_status make_lock(l3a_tagger *tagger) {
     return tagger->has_lock ? L3A_OK : fail(tagger->context, L3A_ERROR_MEMORY, NULL, "no memory for a lock");
 }
 
-/* Makes a tagger that has neither a model nor a backbone yet. */
+/* Makes a tagger that has neither a model nor a backbone yet, so its batch may not be known either. */
 static l3a_status tagger_start(l3a_context *context, const char *path, const l3a_tagger_options *options, l3a_tagger **tagger) {
     l3a_tagger *made = NULL;
     l3a_status status = L3A_OK;
@@ -157,7 +158,7 @@ static l3a_status tagger_start(l3a_context *context, const char *path, const l3a
             "a batch of %zu pictures; %d is the most", options->batch, LARGEST_BATCH);
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    made->batch = options->batch ? options->batch : INTAKE_BATCH;
+    made->batch = options->batch;
     made->views = options->views;
     made->commits = options->commit;
     TRY(make_lock(made));
@@ -184,6 +185,10 @@ l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l
 done:
     l3a_tagger_free(made);
     return status;
+}
+
+size_t l3a_tagger_batch(const l3a_tagger *tagger) {
+    return !tagger ? 0 : tagger->batch ? tagger->batch : backbone_batch(tagger->backbone);
 }
 
 /* Makes an empty model that takes the features of the tagger's backbone and remembers where that is. */
