@@ -71,8 +71,9 @@ static void new_features_are_in_the_numbers_that_suit_the_device(void **state) {
         {"auto", "its memory is full", L3A_NETWORK_USUAL, L3A_NETWORK_FLOAT32, "", NULL},
         {"cuda", "none", L3A_NETWORK_USUAL, L3A_NETWORK_FLOAT32, "", NULL},
         {"cpu", NULL, L3A_NETWORK_USUAL, L3A_NETWORK_FLOAT32, "", NULL},
-        {"cpu", NULL, L3A_NETWORK_FLOAT16, L3A_NETWORK_FLOAT32, "", " cannot compute in float16 here, so the network is computed in "
-                                                                    "float32; its features differ a little from those in float16"},
+        {"cpu", NULL, L3A_NETWORK_FLOAT16, L3A_NETWORK_FLOAT32, "",
+         " cannot compute in float16 here, so the network is computed in "
+         "float32; its features differ a little from those in float16"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

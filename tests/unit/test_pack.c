@@ -330,7 +330,7 @@ static void what_preprocess_says(void **state) {
                                       "rgb 224x224 bilinear mean 0.5 std 0.5 crop 0",
                                       "rgb 224x224 bilinear mean 0.5 std 0.5 crop 1.1"};
     static const char *const bad_networks[] = {"heads",  "heads 4 gelu",   "heads 4,layer 2", "fp8",
-                                               ", bf16", "layer 99999999", "heads -1",       "float32"};
+                                               ", bf16", "layer 99999999", "heads -1",        "float32"};
     l3a_backbone_options options;
     int orient;
     (void)state;
