@@ -11,8 +11,8 @@
 #include "base/matrix.h"
 #include "base/threads.h"
 
-/* How often struct algebra, a struct that it names or one of this file has changed since the version. */
-enum { PLUGIN_CHANGES = 1, PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + PLUGIN_CHANGES };
+/* How often struct algebra, struct network_back_end, a struct that they name or one of this file has changed since the version. */
+enum { PLUGIN_CHANGES = 0, PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + PLUGIN_CHANGES };
 
 struct plugin_host {
     __attribute__((format(printf, 4, 5)))

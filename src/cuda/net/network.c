@@ -315,6 +315,7 @@ done:
 }
 
 const struct network_back_end cuda_network_back_end = {.name = "cuda",
+                                                       .batch = 512,
                                                        .available = is_available,
                                                        .supports = supports,
                                                        .open = open_network,
