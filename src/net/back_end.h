@@ -38,6 +38,9 @@ struct network_back_end {
     /* Another state with the same parameters, for another thread. Memory comes from that context. It must be closed first. */
     l3a_status (*share)(l3a_context *context, const void *state, void **shared);
     void (*close)(void *state);
+    /* What the last bits of features depend on besides the batch, such as the kind of device, versions of libraries and kernels
+     * that were chosen. An extraction goes on, and its shards are joined, only where this is the same. NULL: nothing. */
+    void (*describe)(const void *state, char *text, size_t capacity);
 
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.
