@@ -1,5 +1,6 @@
 /* Devices: their streams and libraries, and what is said when they fail. */
 #include "cuda/device.h"
+#include "cuda/net/cudnn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,10 +169,18 @@ l3a_status device_describe_number(l3a_context *context, const struct plugin_host
     l3a_status status = L3A_OK;
     struct cudaDeviceProp properties;
     int driver = 0;
+    char libraries[160], why[128];
     TRY(find_device(context, host, number, &properties));
     cudaDriverGetVersion(&driver);
-    snprintf(text, capacity, "%s, %.1f GiB, compute capability %d.%d, driver for CUDA %d.%d", properties.name,
-             (double)properties.totalGlobalMem / 0x1p30, properties.major, properties.minor, driver / 1000, driver % 1000 / 10);
+    const struct cudnn_functions *cudnn = cudnn_find(why, sizeof why);
+    if (cudnn) {
+        snprintf(libraries, sizeof libraries, "cuDNN %zu.%zu", cudnn->version() / 10000, cudnn->version() / 100 % 100);
+    } else {
+        snprintf(libraries, sizeof libraries, "convolutions are slower without cuDNN %d: %s", CUDNN_MAJOR, why);
+    }
+    snprintf(text, capacity, "%s, %.1f GiB, compute capability %d.%d, driver for CUDA %d.%d, %s", properties.name,
+             (double)properties.totalGlobalMem / 0x1p30, properties.major, properties.minor, driver / 1000, driver % 1000 / 10,
+             libraries);
 done:
     return status;
 }

@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ENGINE_TEXT = 256 };
+
 /* Batches to extract, because their records are missing or out of date. */
 struct todo {
     size_t *firsts; /* the first picture of each */
@@ -55,12 +57,24 @@ static bool is_on_device(const struct extraction *e) {
     return e->backbone->back_end == network_back_end_of_device(e->backbone->context);
 }
 
-/* What of a device changes the last bits of features. Those of the processor are as before there were others. */
+/* What of a device changes the last bits of features: "cuda, batches of 256, …" */
+static void print_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
+    const struct network_back_end *back_end = e->backbone->back_end;
+    const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, e->batch);
+    if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
+        memcpy(text + length, ", ", 3);
+        back_end->describe(e->backbone->state, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+    }
+}
+
+/* Features of the processor are as before there were others. */
 static void add_engine(XXH3_state_t *state, const struct extraction *e) {
     if (is_on_device(e)) {
-        const uint64_t numbers[] = {e->batch, (uint64_t)e->info->computed};
-        XXH3_64bits_update(state, e->info->engine, strlen(e->info->engine) + 1);
-        XXH3_64bits_update(state, numbers, sizeof numbers);
+        char text[ENGINE_TEXT];
+        const uint64_t computed = (uint64_t)e->info->computed;
+        print_engine(e, text);
+        XXH3_64bits_update(state, text, strlen(text) + 1);
+        XXH3_64bits_update(state, &computed, sizeof computed);
     }
 }
 
@@ -285,7 +299,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
     const size_t classes = l3a_dataset_class_count(e->dataset);
     text_builder names = {.context = context}, bad = {.context = context};
     struct backbone_record record;
-    char text[64];
+    char text[64], engine[ENGINE_TEXT];
     backbone_record(e->info, e->picture.orient, &record);
     for (size_t i = 0; i < classes; i++) {
         text_builder_print(&names, "%s%s", i ? "\n" : "", l3a_dataset_class(e->dataset, i));
@@ -315,8 +329,8 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         snprintf(text, sizeof text, "%zu", all_batches(e));
         TRY(text_record_set(context, keys, values, batches_record, text));
         if (is_on_device(e)) {
-            snprintf(text, sizeof text, "%s, batches of %zu", e->info->engine, e->batch);
-            TRY(text_record_set(context, keys, values, engine_record, text));
+            print_engine(e, engine);
+            TRY(text_record_set(context, keys, values, engine_record, engine));
         }
     }
 done:

@@ -37,6 +37,9 @@ struct network_back_end {
     void (*close)(void *state);
     /* How long the largest batch takes on a device, without its way there and back; NULL if it has no way to go. */
     l3a_status (*measure)(void *state, size_t *pictures, double *seconds);
+    /* What the last bits of features depend on besides the batch, such as the kind of device, versions of libraries and kernels
+     * that were chosen. An extraction goes on, and its shards are joined, only where this is the same. NULL: nothing. */
+    void (*describe)(const void *state, char *text, size_t capacity);
 
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.

@@ -200,13 +200,17 @@ for views in 1 5; do # batches that the pictures fill several times, with a rest
     done
 done
 
-# A device that is lost leaves what can be resumed there; in other batches, it begins again
+# A device that is lost leaves what can be resumed there; with other batches or kernels, it begins again
 broken() { FAKE_LOST=3 fake "$@"; }
 expect 2 'cuda:0: the device failed' broken pictures --device cuda -o "$work/lost"
 check 'there is a part' test -e "$work/lost.part" -a ! -e "$work/lost"
 cp "$work/lost.part" "$work/other.part"
+cp "$work/lost.part" "$work/kernels.part"
+chosen() { FAKE_KERNELS='kernels B' fake "$@"; }
+expect 0 '' chosen pictures --device cuda -o "$work/kernels"
+check 'with other kernels' test -z "$(grep 'from an earlier run' "$work/stdout")"
 expect 0 '' batches 8 pictures --device cuda -o "$work/other"
-check 'other batches' test -z "$(grep 'from an earlier run' "$work/stdout")"
+check 'with other batches' test -z "$(grep 'from an earlier run' "$work/stdout")"
 expect 0 '' fake pictures --device cuda -o "$work/lost"
 shows 'from an earlier run'
 check 'the same features' cmp "$work/features-half" "$work/lost"
@@ -221,7 +225,7 @@ expect 0 '' l3a merge "$work/shard-1" "$work/shard-2" -o "$work/joined"
 expect 0 '' batches 24 pictures --device cuda -o "$work/whole"
 check 'the joined file' cmp "$work/whole" "$work/joined"
 expect 2 "network is 'float16' in one and '' in the other" l3a merge "$work/shard-1" "$work/plain-shard-2" -o "$work/none"
-expect 2 "engine is 'fake, batches of 24' in one and '' in the other" l3a merge "$work/single-shard-1" "$work/plain-shard-2" -o "$work/none"
+expect 2 "engine is 'fake, batches of 24, kernels A' in one and '' in the other" l3a merge "$work/single-shard-1" "$work/plain-shard-2" -o "$work/none"
 
 # A model and a feature file decide; float16 and float32 are not mixed
 few=("$work"/pictures/taught/*.png)

@@ -8,6 +8,7 @@
  *   FAKE_LOST      the number of the call, from opening on, that fails, among those that expand,
  *                  add, keep and factor, and compute pictures; all later ones fail, too
  *   FAKE_NETWORKS  why it has no room for networks; "none": it does not compute them
+ *   FAKE_KERNELS   what else their features would depend on
  *   FAKE_BATCH     how many pictures its networks like to be given at a time [16]
  *
  * Its networks are those of the processor. They call float32 float16, too, if they are asked to. */
@@ -206,13 +207,20 @@ static l3a_status fake_network_run(void *state, const float *pictures, size_t co
     return status == L3A_OK ? network_back_end_best()->run(own->state, pictures, count, outputs) : status;
 }
 
+static void fake_network_describe(const void *state, char *text, size_t capacity) {
+    const char *kernels = getenv("FAKE_KERNELS");
+    (void)state;
+    snprintf(text, capacity, "%s", kernels ? kernels : "kernels A");
+}
+
 static struct network_back_end fake_network = {.name = "fake",
                                                .available = fake_available,
                                                .supports = fake_supports,
                                                .open = fake_network_open,
                                                .run = fake_network_run,
                                                .share = fake_network_share,
-                                               .close = fake_network_close};
+                                               .close = fake_network_close,
+                                               .describe = fake_network_describe};
 
 static const struct l3a_plugin plugin = {.algebra = &fake,
                                          .network = &fake_network,

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { TENSOR_RANK = 4, PLANE_RANK = 2, DESCRIPTORS = 24, ALIGNMENT_BYTES = 16, CANDIDATES = 8 };
+enum { TENSOR_RANK = 4, PLANE_RANK = 2, DESCRIPTORS = 24, ALIGNMENT_BYTES = 16, CANDIDATES = 8, WHY = 256 };
 
 /* The numbers of tensors in a graph. */
 enum { INPUT = 1, FACTORS_GIVEN, BIAS_GIVEN, ADDED, CONVOLVED, BIASED, SUMMED, OUTPUT };
@@ -207,14 +207,16 @@ static void choose(struct making *making, cudnnHandle_t handle, cudnnBackendDesc
     made->failed = made->failed || !made->plan;
 }
 
-l3a_status convolutions_open(struct device *device, struct convolutions *all) {
-    l3a_status status = L3A_OK;
-    *all = (struct convolutions){.cudnn = cudnn_find(all->why, sizeof all->why)};
-    if (all->cudnn && (all->cudnn->create(&all->handle) != CUDNN_STATUS_SUCCESS ||
-                       all->cudnn->set_stream(all->handle, device->stream) != CUDNN_STATUS_SUCCESS)) {
-        all->cudnn = NULL; /* everything is unfolded */
+void convolutions_open(struct device *device, struct convolutions *all) {
+    char why[WHY];
+    *all = (struct convolutions){.cudnn = cudnn_find(why, sizeof why)};
+    if (all->cudnn && all->cudnn->create(&all->handle) != CUDNN_STATUS_SUCCESS) {
+        all->cudnn = NULL;
     }
-    return status;
+    if (all->cudnn && all->cudnn->set_stream(all->handle, device->stream) != CUDNN_STATUS_SUCCESS) {
+        all->cudnn->destroy(all->handle);
+        *all = (struct convolutions){.cudnn = NULL};
+    }
 }
 
 static void drop(const struct cudnn_functions *cudnn, struct convolution *made) {

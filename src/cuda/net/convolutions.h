@@ -22,14 +22,13 @@ struct convolution;
 
 /* Those of a network. */
 struct convolutions {
-    const struct cudnn_functions *cudnn; /* NULL: none, and why */
-    char why[256];
+    const struct cudnn_functions *cudnn; /* NULL: none, and everything is unfolded */
     cudnnHandle_t handle;
     struct convolution **made;
     size_t count, capacity;
 };
 
-l3a_status convolutions_open(struct device *device, struct convolutions *all);
+void convolutions_open(struct device *device, struct convolutions *all);
 void convolutions_close(struct device *device, struct convolutions *all);
 /* *found is NULL if cuDNN cannot compute it. */
 l3a_status convolution_find(struct device *device, struct convolutions *all, const struct convolution_shape *shape,

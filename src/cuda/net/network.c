@@ -7,6 +7,7 @@
  * While a batch is computed, the next one is on its way (device_put_on()), on the stream for copies. */
 #include "cuda/net/net.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const size_t program_sizes[PROGRAMS] = {1, 8, 64, 512};
@@ -55,8 +56,6 @@ static l3a_status make_events(struct cuda_network *net) {
         TRY_CUDA(device, cudaEventCreateWithFlags(&net->slots[i].arrived, cudaEventDisableTiming));
         TRY_CUDA(device, cudaEventCreateWithFlags(&net->slots[i].done, cudaEventDisableTiming));
     }
-    TRY(device_allocate(device, PRODUCT_BYTES, 1, &net->work));
-    TRY(convolutions_open(device, &net->convolutions));
 done:
     return status;
 }
@@ -178,9 +177,15 @@ static size_t size_for(const struct cuda_network *net, size_t count) {
     return i;
 }
 
-/* Nothing may be on its way. */
+/* Nothing may be on its way. What a state needs that only lends its parameters, or waits for pictures, comes with the first of
+ * them. */
 static l3a_status prepare(struct cuda_network *net, size_t size) {
+    struct device *device = device_of(net->context);
     l3a_status status = L3A_OK;
+    if (!net->work) {
+        TRY(device_allocate(device, PRODUCT_BYTES, 1, &net->work));
+        convolutions_open(device, &net->convolutions);
+    }
     if (!net->programs[size]) {
         TRY(net_program_open(net, program_sizes[size], &net->programs[size]));
     }
@@ -272,7 +277,19 @@ done:
     return status;
 }
 
-/* ---- Measuring ---- */
+/* ---- What others want to know ---- */
+
+/* cuBLASLt and cuDNN propose the same algorithms for the same device and the same version of theirs. */
+static void describe_network(const void *state, char *text, size_t capacity) {
+    const struct cuda_network *net = state;
+    struct cudaDeviceProp properties;
+    char why[256];
+    const struct cudnn_functions *cudnn = cudnn_find(why, sizeof why);
+    const cudaError_t code = cudaGetDeviceProperties(&properties, device_of(net->context)->number);
+    snprintf(text, capacity, "%s, cuBLASLt %zu, cuDNN %zu", code == cudaSuccess ? properties.name : "a device",
+             cublasLtGetVersion(), cudnn ? cudnn->version() : (size_t)0);
+}
+
 
 enum { ROUNDS = 10 };
 
@@ -322,4 +339,5 @@ const struct network_back_end cuda_network_back_end = {.name = "cuda",
                                                        .run = run_network,
                                                        .share = share_network,
                                                        .close = close_network,
-                                                       .measure = measure_network};
+                                                       .measure = measure_network,
+                                                       .describe = describe_network};
