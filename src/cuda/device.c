@@ -169,7 +169,7 @@ l3a_status device_describe_number(l3a_context *context, const struct plugin_host
     l3a_status status = L3A_OK;
     struct cudaDeviceProp properties;
     int driver = 0;
-    char libraries[160], why[128];
+    char libraries[200], why[128];
     TRY(find_device(context, host, number, &properties));
     cudaDriverGetVersion(&driver);
     const struct cudnn_functions *cudnn = cudnn_find(why, sizeof why);

@@ -269,31 +269,52 @@ template <class T, int WIDTH> __device__ __forceinline__ void send_tile(const T 
     }
 }
 
+/* 2 to the power of a number, which may be very small. */
+__device__ __forceinline__ float power(float number) {
+#ifdef __CUDACC__
+    float made;
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(made) : "f"(number));
+    return made;
+#else
+    return exp2f(number);
+#endif
+}
+
 /* Scores become shares, and what there is so far is kept to scale. */
 template <int COLUMNS>
 __device__ __forceinline__ void soften(int left, float scale, float scores[EIGHTS][4], float most[2], float total[2],
                                        float sums[COLUMNS][4]) {
     const int t = threadIdx.x % 4;
-    float largest[2] = {most[0], most[1]}, keep[2];
+    float largest[2] = {most[0], most[1]}, keep[2], shift[2];
+    if (left < TILE) {
+#pragma unroll
+        for (int n = 0; n < EIGHTS; n++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                scores[n][i] = n * 8 + 2 * t + i % 2 < left ? scores[n][i] : -INFINITY;
+            }
+        }
+    }
 #pragma unroll
     for (int n = 0; n < EIGHTS; n++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            scores[n][i] = n * 8 + 2 * t + i % 2 < left ? scores[n][i] * scale : -INFINITY;
             largest[i / 2] = fmaxf(largest[i / 2], scores[n][i]);
         }
     }
+#pragma unroll
     for (int i = 0; i < 2; i++) {
         largest[i] = largest_of(largest[i], 1, 4);
-        keep[i] = exp2f(most[i] - largest[i]);
+        keep[i] = power((most[i] - largest[i]) * scale);
         most[i] = largest[i];
+        shift[i] = largest[i] * scale;
         total[i] *= keep[i];
     }
 #pragma unroll
     for (int n = 0; n < EIGHTS; n++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            scores[n][i] = exp2f(scores[n][i] - most[i / 2]);
+            scores[n][i] = power(scores[n][i] * scale - shift[i / 2]);
             total[i / 2] += scores[n][i];
         }
     }

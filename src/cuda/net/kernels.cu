@@ -66,14 +66,33 @@ template <class T> __global__ void space_to_depth(struct shape from, unsigned si
     }
 }
 
-template <class T> __global__ void cut_patches(struct shape from, unsigned side, const float *pictures, T *to) {
-    const unsigned i = own_number(), channels = (unsigned)(from.channels * side * side);
-    const unsigned across = (unsigned)from.width / side, tokens = (unsigned)from.height / side * across;
-    if (i < channels * tokens) {
-        const unsigned c = i % channels, token = i / channels, dx = c % side, dy = c / side % side, plane = c / side / side;
-        const size_t at = ((size_t)blockIdx.y * from.channels + plane) * from.height + token / across * side + dy;
-        narrow(pictures[at * from.width + token % across * side + dx], to + (size_t)blockIdx.y * channels * tokens + i);
+/* Row y of a plane is cut into pieces of a patch's side, V numbers a thread. The threads of a block share a plane. */
+template <class T, int V> __global__ void cut_patches(struct shape from, unsigned side, const float *pictures, T *to) {
+    const unsigned width = (unsigned)from.width, used = width / side * side, plane = blockIdx.y % (unsigned)from.channels;
+    const unsigned at = own_number() * V, y = at / used, x = at % used, rows = (unsigned)from.height / side * side;
+    const size_t picture = blockIdx.y / (unsigned)from.channels;
+    if (y >= rows) {
+        return;
     }
+    const float *numbers = pictures + ((picture * from.channels + plane) * from.height + y) * width + x;
+    const size_t patch = (picture * (rows / side) + y / side) * (width / side) + x / side;
+    T *made = to + ((patch * from.channels + plane) * side + y % side) * side + x % side;
+    float row[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        row[v] = numbers[v];
+    }
+    store<T, V>(row, made);
+}
+
+template <class T>
+cudaError_t patches_all(cudaStream_t stream, size_t count, struct shape from, size_t side, const float *pictures, T *to) {
+    enum { V = wide<T>::COUNT };
+    const size_t each = from.height / side * side * (from.width / side * side);
+    return divides<T>(side) ? LAUNCH((cut_patches<T, V>), grid_of(count * from.channels, each / V), THREADS, 0, stream, from,
+                                     (unsigned)side, pictures, to)
+                            : LAUNCH((cut_patches<T, 1>), grid_of(count * from.channels, each), THREADS, 0, stream, from,
+                                     (unsigned)side, pictures, to);
 }
 
 /* ---- Windows ---- */
@@ -328,9 +347,8 @@ cudaError_t net_space_to_depth(cudaStream_t stream, enum number_type type, size_
 }
 
 cudaError_t net_patches(cudaStream_t stream, enum number_type type, size_t count, struct shape from, size_t side,
-                           const float *pictures, void *to) {
-    const size_t tokens = (from.height / side) * (from.width / side), each = tokens * from.channels * side * side;
-    OF_TYPE(type, LAUNCH(cut_patches<T>, grid_of(count, each), THREADS, 0, stream, from, (unsigned)side, pictures, (T *)to));
+                        const float *pictures, void *to) {
+    OF_TYPE(type, patches_all<T>(stream, count, from, side, pictures, (T *)to));
 }
 
 cudaError_t net_unfold(cudaStream_t stream, enum number_type type, size_t count, const struct windows *windows, bool planes,

@@ -4,7 +4,8 @@
 
 namespace {
 
-enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP };
+/* MOST_BLOCKS: of kernels whose blocks go through many rows; a large device works on about as many at a time. */
+enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP, MOST_BLOCKS = 1056 };
 
 template <class T> bool divides(size_t channels) {
     return channels % wide<T>::COUNT == 0;
@@ -145,46 +146,54 @@ __global__ void tokens(unsigned front, unsigned own, const float *learned, const
     }
 }
 
-/* A warp has a row, of which each lane keeps up to GROUPS groups of V numbers. */
+/* A warp has one row after another, of which each lane keeps up to GROUPS groups of V numbers, and their factors and biases. */
 template <class T, int V, int GROUPS>
 __global__ void norm(size_t rows, unsigned width, float epsilon, const float *factors, const float *bias, const T *from, T *to) {
-    const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     const unsigned lane = threadIdx.x % WARP;
-    float numbers[GROUPS][V], sum = 0, squares = 0;
-    if (row >= rows) {
-        return;
-    }
+    float factor[GROUPS][V], shift[GROUPS][V];
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
         const unsigned c = (g * WARP + lane) * V;
+#pragma unroll
         for (int v = 0; v < V; v++) {
-            numbers[g][v] = 0;
-        }
-        if (c < width) {
-            load<T, V>(from + row * width + c, numbers[g]);
-        }
-        for (int v = 0; v < V; v++) {
-            sum += numbers[g][v];
+            factor[g][v] = c < width ? factors[c + v] : 0.0F;
+            shift[g][v] = c < width ? bias[c + v] : 0.0F;
         }
     }
-    const float mean = sum_warp(sum) / (float)width;
+    for (size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP; row < rows; row += (size_t)gridDim.x * WARPS) {
+        float numbers[GROUPS][V] = {}, sum = 0, squares = 0;
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        for (int v = 0; v < V; v++) {
-            const float apart = (g * WARP + lane) * V < width ? numbers[g][v] - mean : 0.0F;
-            numbers[g][v] = apart;
-            squares += apart * apart;
-        }
-    }
-    const float scale = rsqrtf(sum_warp(squares) / (float)width + epsilon);
-#pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        const unsigned c = (g * WARP + lane) * V;
-        if (c < width) {
-            for (int v = 0; v < V; v++) {
-                numbers[g][v] = numbers[g][v] * scale * factors[c + v] + bias[c + v];
+        for (int g = 0; g < GROUPS; g++) {
+            if ((g * WARP + lane) * V < width) {
+                load<T, V>(from + row * width + (g * WARP + lane) * V, numbers[g]);
             }
-            store<T, V>(numbers[g], to + row * width + c);
+        }
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                sum += numbers[g][v];
+            }
+        }
+        const float mean = sum_warp(sum) / (float)width;
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                numbers[g][v] = (g * WARP + lane) * V < width ? numbers[g][v] - mean : 0.0F;
+                squares += numbers[g][v] * numbers[g][v];
+            }
+        }
+        const float scale = rsqrtf(sum_warp(squares) / (float)width + epsilon);
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+            if ((g * WARP + lane) * V < width) {
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    numbers[g][v] = numbers[g][v] * scale * factor[g][v] + shift[g][v];
+                }
+                store<T, V>(numbers[g], to + row * width + (g * WARP + lane) * V);
+            }
         }
     }
 }
@@ -217,11 +226,12 @@ template <class T>
 cudaError_t norm_all(cudaStream_t stream, size_t rows, size_t width, float epsilon, const float *factors, const float *bias,
                      const T *from, T *to) {
     enum { V = wide<T>::COUNT };
-    const unsigned blocks = (unsigned)((rows + WARPS - 1) / WARPS), wanted = (unsigned)width;
+    const unsigned all = (unsigned)((rows + WARPS - 1) / WARPS), blocks = all < MOST_BLOCKS ? all : MOST_BLOCKS;
+    const unsigned wanted = (unsigned)width;
     const size_t groups = (width + WARP * V - 1) / (WARP * V);
 #define LAUNCH_NORM(kernel) LAUNCH(kernel, blocks, THREADS, 0, stream, rows, wanted, epsilon, factors, bias, from, to)
     if (!divides<T>(width) || groups > 8) {
-        return LAUNCH_NORM(norm_wide<T>);
+        return LAUNCH(norm_wide<T>, all, THREADS, 0, stream, rows, wanted, epsilon, factors, bias, from, to);
     }
     return groups <= 1   ? LAUNCH_NORM((norm<T, V, 1>))
            : groups <= 2 ? LAUNCH_NORM((norm<T, V, 2>))
