@@ -1,6 +1,6 @@
 /* Networks on a CUDA device: every kind of layer (layer_cases.h) and whole networks against the naive back end, in each type of
- * number; however many pictures go in at once; from several threads; and when the device runs out of memory. Where there is no
- * device, the plug-in's kernels run on the processor (fake_cuda.h, emulate_cuda.h). With L3A_TEST_DEVICE=cuda, a real one is used. */
+ * number; however many pictures go in at once; from several threads; when the device runs out of memory, and when any call fails.
+ * Where there is no device, the plug-in's kernels run on the processor (fake_cuda.h, emulate_cuda.h). With L3A_TEST_DEVICE=cuda, a real one is used. */
 #include "support.h"
 
 #include "base/plugin.h"
@@ -250,6 +250,78 @@ static void less_memory_means_smaller_batches(void **unused) {
     free(pictures);
 }
 
+/* ---- Calls that fail ---- */
+
+enum { FEW = 3 };
+
+static void reset(void) {
+    *fake = (struct fake_cuda){.driver = 13000, .devices = 1, .major = 9};
+}
+
+/* Opens the device and a network, and runs it. */
+static l3a_status attempt(const struct network_case *test, const float *pictures, float *features) {
+    const l3a_context_options options = {.size = sizeof options, .threads = 1, .device = "cuda"};
+    l3a_context *context = NULL;
+    l3a_backbone *backbone = NULL;
+    l3a_status status = l3a_context_create(&options, &context);
+    status = status == L3A_OK ? try_case(context, test, L3A_NETWORK_FLOAT32, false, &backbone) : status;
+    status = status == L3A_OK ? l3a_backbone_run(backbone, pictures, FEW, features) : status;
+    if (status != L3A_OK && context) {
+        const char *text = l3a_error_text(context);
+        const bool memory = status == L3A_ERROR_MEMORY;
+        const char *begins = memory ? "cuda:0: out of memory" : "cuda:0: the device failed: ";
+        if (strncmp(text, begins, strlen(begins)) != 0) {
+            print_error("%s: %s has failed: %s\n", test->name, fake->failed, text);
+        }
+        assert_int_equal(strncmp(text, begins, strlen(begins)), 0);
+        assert_true(*l3a_error_hint(context));
+    }
+    l3a_backbone_free(backbone);
+    l3a_context_free(context);
+    return status;
+}
+
+/* Whichever call fails, either the features are right, because nothing that was asked for depends on it, or the error says what has
+ * failed; nothing leaks, and the next attempt succeeds. */
+static void every_call_may_fail(void **state) {
+    const enum fake_failure failure = *(const enum fake_failure *)*state;
+    if (!fake) {
+        print_message("skipped: calls that fail: the device is real\n");
+        return;
+    }
+    for (size_t i = 0; i < (failure == LAUNCH_FAILURE ? CASES : 1); i++) {
+        const size_t numbers = FEW * 512;
+        float *pictures = numbers_of(FEW * 3 * cases[i].side * cases[i].side, "picture");
+        float *expected = calloc(numbers, sizeof *expected), *features = calloc(numbers, sizeof *features);
+        size_t failures = 0;
+        reset();
+        assert_int_equal(attempt(&cases[i], pictures, expected), L3A_OK);
+        const size_t calls = fake->calls;
+        assert_true(calls > 100);
+        for (size_t number = 1; number <= calls; number++) {
+            reset();
+            fake->failing = number;
+            fake->failure = failure;
+            const l3a_status status = attempt(&cases[i], pictures, features);
+            assert_non_null(fake->failed);
+            if (status == L3A_OK) {
+                check(fake->failed, 0, expected, features, numbers);
+            }
+            failures += status != L3A_OK;
+            assert_int_equal(fake->misuses, 0);
+            assert_int_equal(fake->objects, 0);
+        }
+        assert_true(failures > 50);
+        reset();
+        assert_int_equal(attempt(&cases[i], pictures, features), L3A_OK);
+        print_message("%s: %zu calls, %zu failures\n", cases[i].name, calls, failures);
+        free(pictures);
+        free(expected);
+        free(features);
+    }
+    reset();
+}
+
 /* Loads the plug-in with the CUDA that needs no device; it stays loaded. */
 static bool load_fake(const char *folder) {
     char *fakes = path_in(folder, "fake_cuda"), *path = path_in(fakes, "libl3a-cuda.so");
@@ -271,12 +343,16 @@ static bool load_fake(const char *folder) {
 }
 
 int main(void) {
+    static enum fake_failure failures[] = {NO_MEMORY, LAUNCH_FAILURE, DEVICE_LOST};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_equal_the_naive_ones),
         cmocka_unit_test(networks_equal_the_naive_ones),
         cmocka_unit_test(features_do_not_depend_on_the_batch),
         cmocka_unit_test(shared_parameters_give_the_same_features),
         cmocka_unit_test(less_memory_means_smaller_batches),
+        cmocka_unit_test_prestate(every_call_may_fail, &failures[NO_MEMORY]),
+        cmocka_unit_test_prestate(every_call_may_fail, &failures[LAUNCH_FAILURE]),
+        cmocka_unit_test_prestate(every_call_may_fail, &failures[DEVICE_LOST]),
     };
     const char *device = getenv("L3A_TEST_DEVICE"), *plugins = getenv("L3A_TEST_PLUGINS");
     if (!(device && !strcmp(device, "cuda")) && !load_fake(plugins ? plugins : ".")) {

@@ -39,10 +39,27 @@ template <class T> cudaError_t convert_all(cudaStream_t stream, size_t count, co
     return LAUNCH(convert<T>, (unsigned)(blocks < 65536 ? blocks : 65536), THREADS, 0, stream, count, from, to);
 }
 
-template <class T> __global__ void pack_factors(size_t in, size_t pixels, size_t room, const float *from, T *to) {
+template <class T>
+__global__ void pack_factors(size_t in, size_t pixels, size_t channels, size_t room, const float *from, T *to) {
     const size_t out = blockIdx.y;
     for (size_t i = own_number(); i < room; i += (size_t)gridDim.x * THREADS) {
-        narrow(i < in * pixels ? from[(out * in + i % in) * pixels + i / in] : 0.0F, to + out * room + i);
+        const size_t c = i % channels, pixel = i / channels;
+        narrow(c < in && pixel < pixels ? from[(out * in + c) * pixels + pixel] : 0.0F, to + out * room + i);
+    }
+}
+
+template <class T> __global__ void pad_channels(unsigned channels, unsigned pixels, const float *pictures, T *to) {
+    const unsigned pixel = own_number();
+    if (pixel < pixels) {
+        const float *own = pictures + (size_t)blockIdx.y * channels * pixels + pixel;
+        T *made = to + ((size_t)blockIdx.y * pixels + pixel) * PADDED;
+        float numbers[PADDED] = {};
+        for (unsigned c = 0; c < channels; c++) {
+            numbers[c] = own[(size_t)c * pixels];
+        }
+        for (int i = 0; i < PADDED; i += wide<T>::COUNT) {
+            store<T, wide<T>::COUNT>(numbers + i, made + i);
+        }
     }
 }
 
@@ -328,9 +345,15 @@ cudaError_t net_convert(cudaStream_t stream, enum number_type type, size_t count
     OF_TYPE(type, convert_all<T>(stream, count, from, (T *)to));
 }
 
-cudaError_t net_pack_factors(cudaStream_t stream, enum number_type type, size_t out, size_t in, size_t pixels, size_t room,
-                                const float *from, void *to) {
-    OF_TYPE(type, LAUNCH(pack_factors<T>, grid_of(out, room), THREADS, 0, stream, in, pixels, room, from, (T *)to));
+cudaError_t net_pack_factors(cudaStream_t stream, enum number_type type, size_t out, size_t in, size_t pixels, size_t channels,
+                             size_t room, const float *from, void *to) {
+    OF_TYPE(type, LAUNCH(pack_factors<T>, grid_of(out, room), THREADS, 0, stream, in, pixels, channels, room, from, (T *)to));
+}
+
+cudaError_t net_pad(cudaStream_t stream, enum number_type type, size_t count, struct shape from, const float *pictures, void *to) {
+    const unsigned pixels = (unsigned)(from.height * from.width);
+    OF_TYPE(type, LAUNCH(pad_channels<T>, grid_of(count, pixels), THREADS, 0, stream, (unsigned)from.channels, pixels, pictures,
+                         (T *)to));
 }
 
 cudaError_t net_planes(cudaStream_t stream, enum number_type type, size_t count, struct shape shape, const void *from,

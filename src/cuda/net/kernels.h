@@ -16,9 +16,13 @@ extern "C" {
 
 /* What comes first and last */
 cudaError_t net_convert(cudaStream_t stream, enum number_type type, size_t count, const float *from, void *to);
-/* Factors [out][in][pixels] of a kernel become [out][pixels · in, and zeros up to `room`]. */
-cudaError_t net_pack_factors(cudaStream_t stream, enum number_type type, size_t out, size_t in, size_t pixels, size_t room,
-                                const float *from, void *to);
+/* Factors [out][in][pixels] of a kernel become [out][pixels · channels, and zeros up to `room`], with zeros for the channels from
+ * `in` on. */
+cudaError_t net_pack_factors(cudaStream_t stream, enum number_type type, size_t out, size_t in, size_t pixels, size_t channels,
+                             size_t room, const float *from, void *to);
+/* Pictures become values with PADDED channels, of which those that a picture does not have are zero. */
+enum { PADDED = 8 };
+cudaError_t net_pad(cudaStream_t stream, enum number_type type, size_t count, struct shape from, const float *pictures, void *to);
 /* Values become planes of float32. */
 cudaError_t net_planes(cudaStream_t stream, enum number_type type, size_t count, struct shape shape, const void *from, float *to);
 cudaError_t net_space_to_depth(cudaStream_t stream, enum number_type type, size_t count, struct shape from, size_t side,

@@ -26,6 +26,7 @@ enum lowering { AS_IT_IS, UNFOLDED, BY_ITSELF };
 
 struct net_parameters {
     void *factors; /* of products in the network's type, [out][room], everything else is float32; of tokens the learned ones */
+    void *padded;  /* of a convolution of pictures: the factors for PADDED channels, for cuDNN; NULL: none */
     void *bias;    /* the same; of tokens the positions of the picture's own */
     float *second_factors, *second_bias;
 };

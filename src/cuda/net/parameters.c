@@ -25,13 +25,17 @@ static l3a_status put_product(struct device *device, enum number_type type, cons
                               struct net_parameters *made) {
     const struct parameter *factors = &layer->parameters[FACTORS], *bias = &layer->parameters[BIAS];
     const size_t out = layer->to.channels, room = layer_room(layer);
-    const size_t pixels = layer->kind == LAYER_LINEAR ? 1 : layer->kernel * layer->kernel;
+    const size_t pixels = layer->kind == LAYER_LINEAR ? 1 : layer->kernel * layer->kernel, in = factors->count / out / pixels;
     float *factors_there = NULL, *bias_there = NULL;
     l3a_status status = L3A_OK;
     TRY(put_floats(device, factors, &factors_there));
     TRY(device_allocate(device, out * room, number_bytes(type), &made->factors));
-    TRY_CUDA(device, net_pack_factors(device->stream, type, out, factors->count / out / pixels, pixels, room, factors_there,
-                                         made->factors));
+    TRY_CUDA(device, net_pack_factors(device->stream, type, out, in, pixels, in, room, factors_there, made->factors));
+    if (layer->input == PICTURE && layer->kind == LAYER_CONVOLUTION && type != NUMBER_FLOAT32 && in <= PADDED) {
+        TRY(device_allocate(device, out * pixels * PADDED, number_bytes(type), &made->padded));
+        TRY_CUDA(device, net_pack_factors(device->stream, type, out, in, pixels, PADDED, pixels * PADDED, factors_there,
+                                          made->padded));
+    }
     if (bias->values) {
         TRY(put_floats(device, bias, &bias_there));
         TRY(device_allocate(device, out, number_bytes(type), &made->bias));
@@ -94,6 +98,7 @@ void parameters_drop(struct cuda_network *net) {
     struct device *device = device_of(net->context);
     for (size_t i = 0; net->parameters && i < net->network.layer_count; i++) {
         device_release(device, net->parameters[i].factors);
+        device_release(device, net->parameters[i].padded);
         device_release(device, net->parameters[i].bias);
         device_release(device, net->parameters[i].second_factors);
         device_release(device, net->parameters[i].second_bias);

@@ -153,7 +153,10 @@ static bool suits_cudnn(const struct cuda_network *net, const struct net_layer *
     const size_t numbers = layer->from.channels / layer->groups * layer->kernel * layer->kernel;
     const bool simple =
         layer->activation == LINEAR_ACTIVATION || layer->activation == RELU || layer->activation == LEAKY_RELU;
-    return layer->kind == LAYER_CONVOLUTION && layer->input != PICTURE && simple && layer_room(layer) == numbers &&
+    if (layer->kind == LAYER_CONVOLUTION && layer->input == PICTURE) {
+        return simple && layer->groups == 1 && layer->from.channels <= PADDED;
+    }
+    return layer->kind == LAYER_CONVOLUTION && simple && layer_room(layer) == numbers &&
            !(lowering == AS_IT_IS && comes_with_product(net->type, layer->activation));
 }
 
@@ -166,6 +169,7 @@ l3a_status product_find(struct cuda_network *net, size_t index, size_t batch, co
     }
     memset(&shape, 0, sizeof shape);
     shape.windows = (struct windows){layer->from, layer->to, layer->kernel, layer->stride, layer->padding};
+    shape.windows.from.channels = layer->input == PICTURE ? PADDED : layer->from.channels;
     shape.batch = batch;
     shape.groups = layer->groups;
     shape.type = net->type;
@@ -176,13 +180,28 @@ l3a_status product_find(struct cuda_network *net, size_t index, size_t batch, co
     return convolution_find(device_of(net->context), &net->convolutions, &shape, found);
 }
 
+static l3a_status convolve_by_cudnn(const struct cuda_network *net, const struct net_program *program, size_t layer,
+                                    const void *from, void *to) {
+    struct device *device = device_of(net->context);
+    const struct net_layer *what = &net->network.layers[layer];
+    const struct net_parameters *own = &net->parameters[layer];
+    void *padded = program->arena + program->scratch;
+    l3a_status status = L3A_OK;
+    if (what->input == PICTURE) {
+        TRY_CUDA(device, net_pad(device->stream, net->type, program->batch, what->from, from, padded));
+        return convolution_run(device, &net->convolutions, program->convolutions[layer], padded, own->padded, own->bias, to,
+                               net->work);
+    }
+    TRY(convolution_run(device, &net->convolutions, program->convolutions[layer], from, own->factors, own->bias, to, net->work));
+done:
+    return status;
+}
+
 l3a_status product_run(const struct cuda_network *net, const struct net_program *program, size_t layer, const void *from,
                        void *to) {
     const struct net_layer *what = &net->network.layers[layer];
-    const struct net_parameters *own = &net->parameters[layer];
     if (program->convolutions[layer]) {
-        return convolution_run(device_of(net->context), &net->convolutions, program->convolutions[layer], from, own->factors,
-                               own->bias, to, net->work);
+        return convolve_by_cudnn(net, program, layer, from, to);
     }
     switch (layer_lowering(what)) {
     case UNFOLDED: return multiply_unfolded(net, program, layer, from, to);

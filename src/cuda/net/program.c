@@ -27,6 +27,9 @@ static size_t scratch_bytes(const struct cuda_network *net, const struct net_pro
     if (layer->kind == LAYER_SQUEEZE_EXCITE) {
         return 2 * aligned(program->batch * layer->from.channels * sizeof(float));
     }
+    if (program->convolutions[index] && layer->input == PICTURE) {
+        return program->batch * layer->from.height * layer->from.width * PADDED * bytes;
+    }
     if (!is_product(layer) || program->convolutions[index] || layer_lowering(layer) == AS_IT_IS) {
         return 0;
     }
