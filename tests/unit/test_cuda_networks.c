@@ -150,16 +150,19 @@ static float *features_of(l3a_context *context, l3a_backbone *backbone, const fl
 }
 
 static void networks_equal_the_naive_ones(void **unused) {
+    static const l3a_network_precision precisions[TYPES] = {L3A_NETWORK_FLOAT32, L3A_NETWORK_FLOAT16, L3A_NETWORK_BF16};
     (void)unused;
     l3a_context *context = context_with_device();
-    for (size_t i = 0; i < CASES; i++) {
-        float *pictures = numbers_of(COUNT * 3 * cases[i].side * cases[i].side, "picture");
-        l3a_backbone *naive = open_case(context, &cases[i], L3A_NETWORK_FLOAT32, true);
-        l3a_backbone *backbone = open_case(context, &cases[i], L3A_NETWORK_FLOAT32, false);
+    for (size_t i = 0; i < TYPES * CASES; i++) {
+        const struct network_case *test = &cases[i / TYPES];
+        float *pictures = numbers_of(COUNT * 3 * test->side * test->side, "picture");
+        l3a_backbone *naive = open_case(context, test, L3A_NETWORK_FLOAT32, true);
+        l3a_backbone *backbone = open_case(context, test, precisions[i % TYPES], false);
         const size_t width = l3a_backbone_describe(backbone)->width;
+        assert_int_equal(l3a_backbone_describe(backbone)->computed, precisions[i % TYPES]);
         float *expected = features_of(context, naive, pictures, COUNT);
         float *features = features_of(context, backbone, pictures, COUNT), *again = features_of(context, backbone, pictures, COUNT);
-        check(cases[i].name, 0, expected, features, COUNT * width);
+        check(test->name, i % TYPES, expected, features, COUNT * width);
         assert_memory_equal(features, again, COUNT * width * sizeof *features);
         l3a_backbone_free(naive);
         l3a_backbone_free(backbone);
