@@ -1,6 +1,7 @@
 /* Networks on a CUDA device: every kind of layer (layer_cases.h) and whole networks against the naive back end, in each type of
  * number; however many pictures go in at once; from several threads; when the device runs out of memory, and when any call fails.
- * Where there is no device, the plug-in's kernels run on the processor (fake_cuda.h, emulate_cuda.h). With L3A_TEST_DEVICE=cuda, a real one is used. */
+ * Where there is no device, the plug-in's kernels run on the processor (fake_cuda.h, emulate_cuda.h). With L3A_TEST_DEVICE=cuda, a real one is used. An argument is a pattern of
+ * the tests that are wanted. */
 #include "support.h"
 
 #include "base/plugin.h"
@@ -345,7 +346,7 @@ static bool load_fake(const char *folder) {
     return made;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     static enum fake_failure failures[] = {NO_MEMORY, LAUNCH_FAILURE, DEVICE_LOST};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_equal_the_naive_ones),
@@ -363,6 +364,7 @@ int main(void) {
             "skipped: this build has no plug-in for CUDA, because the CUDA toolkit is not installed or L3A_CUDA is off\n");
         return 77;
     }
+    cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);
     const int code = cmocka_run_group_tests(tests, NULL, NULL);
     if (fake && (fake->objects || fake->misuses)) {
         print_error("%ld objects leak, %zu misuses\n", fake->objects, fake->misuses);

@@ -368,7 +368,7 @@ template <class T, int WIDTH> __global__ void __launch_bounds__(THREADS) attend_
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = (int)what.own.tokens;
     const size_t offset = (size_t)blockIdx.y * WIDTH, picture = blockIdx.z, rows = picture * what.own.tokens * what.own.step + offset;
     const T *keys = (const T *)what.own.keys + rows, *values = (const T *)what.own.values + rows;
-    const size_t first = (size_t)blockIdx.x * TILE + threadIdx.x / WARP * 16 + g;
+    const size_t of_warp = (size_t)blockIdx.x * TILE + threadIdx.x / WARP * 16, first = of_warp + g;
     uint32_t queries[WIDTH / 16][4];
     float most[2] = {-INFINITY, -INFINITY}, total[2] = {}, sums[WIDTH / 8][4] = {};
     send_tile<T, WIDTH>(keys, what.own.step, tokens, room);
@@ -395,7 +395,9 @@ template <class T, int WIDTH> __global__ void __launch_bounds__(THREADS) attend_
             await<0>();
         }
         __syncthreads();
-        attend_tile<T, WIDTH>(own, own + tile<WIDTH>::SIZE, tokens - start, scale, queries, most, total, sums);
+        if (of_warp < what.queries) {
+            attend_tile<T, WIDTH>(own, own + tile<WIDTH>::SIZE, tokens - start, scale, queries, most, total, sums);
+        }
         __syncthreads();
     }
     for (int i = 0; i < 2; i++) {
