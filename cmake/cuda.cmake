@@ -1,4 +1,4 @@
-# The plug-in for NVIDIA devices. The host's compiler builds everything but the kernels, which are two files for nvcc, so the project
+# The plug-in for NVIDIA devices. The host's compiler builds everything but the kernels, which are files for nvcc, so the project
 # needs no second language.
 set(cuda_architectures "80;90" CACHE STRING "Compute capabilities that the plug-in has code for; newer ones use the PTX of the last")
 find_package(CUDAToolkit 12.0 QUIET)
@@ -15,15 +15,19 @@ foreach(architecture ${cuda_architectures})
 endforeach()
 list(GET cuda_architectures -1 architecture)
 list(APPEND kernel_options -gencode arch=compute_${architecture},code=compute_${architecture})
-foreach(name kernels sort)
-  set(made ${PROJECT_BINARY_DIR}/cuda_${name}.o)
-  add_custom_command(OUTPUT ${made} DEPENDS src/algebra/cuda/${name}.cu src/algebra/cuda/kernels.h src/algebra/cuda/sort.h src/algebra/algebra.h src/algebra/operations.h
+file(GLOB kernel_sources CONFIGURE_DEPENDS src/cuda/*/*.cu)
+file(GLOB kernel_headers CONFIGURE_DEPENDS src/cuda/*/*.h)
+foreach(source ${kernel_sources})
+  file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src ${source})
+  string(REGEX REPLACE "[/.]" "_" name ${name})
+  set(made ${PROJECT_BINARY_DIR}/${name}.o)
+  add_custom_command(OUTPUT ${made} DEPENDS ${source} ${kernel_headers} src/algebra/algebra.h src/algebra/operations.h src/net/network.h src/net/back_end.h
     COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${kernel_options} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
-            -c ${PROJECT_SOURCE_DIR}/src/algebra/cuda/${name}.cu -o ${made} VERBATIM)
+            -c ${source} -o ${made} VERBATIM)
   list(APPEND kernels ${made})
 endforeach()
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS src/algebra/cuda/*.c)
-add_plugin(cuda ${cuda_sources} src/algebra/pivots.c ${kernels})
-target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver stdc++ m)
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*.c src/cuda/*/*.c)
+add_plugin(cuda ${cuda_sources} src/algebra/pivots.c src/net/places.c ${kernels})
+target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt CUDA::cusolver stdc++ m)
 set_target_properties(l3a_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

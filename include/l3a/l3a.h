@@ -75,8 +75,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.14.0"
-#define L3A_VERSION_NUMBER 1400 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.15.0"
+#define L3A_VERSION_NUMBER 1500 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
@@ -158,10 +158,10 @@ typedef struct l3a_context_options {
     l3a_sum_callback *sum; /* NULL: this process learns alone */
     void *sum_user;
     size_t process, processes; /* with sum: the number of this process, from 0, and how many there are */
-    const char *device;        /* where models learn and score: "cpu"; "cuda" or "cuda:N" for a GPU, by the plug-in libl3a-cuda.so,
-                                * which is looked for next to the library or in the folder L3A_PLUGIN_PATH; "auto": the first GPU,
-                                * if there is one and the first model that is planned fits, otherwise the processor; a note says
-                                * which, and why. NULL: "cpu". Copied. Since 0.5. */
+    const char *device; /* where models learn and score and networks are computed: "cpu"; "cuda" or "cuda:N" for a GPU, by the
+                         * plug-in libl3a-cuda.so, which is looked for next to the library or in the folder L3A_PLUGIN_PATH; "auto":
+                         * the first GPU, if there is one and the first model that is planned fits, otherwise the processor; a note
+                         * says which, and why. NULL: "cpu". Copied. Since 0.5. */
     uint64_t device_memory_limit; /* bytes of the GPU's memory to use; 0: what is free. Since 0.5. */
     uint64_t divide; /* with sum: 0: each process has images of its own, in tables of its own. 1: all processes make the same calls
                       * with the same tables; each learns and scores its part of their rows, all end with the same models and
@@ -177,7 +177,7 @@ L3A_PUBLIC l3a_status l3a_context_create(const l3a_context_options *options, l3a
 L3A_PUBLIC void l3a_context_free(l3a_context *context);
 L3A_PUBLIC int l3a_context_threads(const l3a_context *context);
 /* The device in use: "cpu", or "cuda:0". With the device "auto", it can change from a GPU to "cpu" until the first model is created
- * or loaded. "" for a NULL context. Since 0.5. */
+ * or loaded, or the first backbone opened. "" for a NULL context. Since 0.5. */
 L3A_PUBLIC const char *l3a_context_device(const l3a_context *context);
 /* What went wrong, where and why in the last call that failed. "" before the first failure, and for a NULL context. Valid until the
  * next failure. */
@@ -216,10 +216,10 @@ typedef struct l3a_tagger_options {
     const struct l3a_backbone_options *backbone_options; /* as when these features were made; what is not given is as the model
                                                           * records, or the default */
     const struct l3a_picture_options *picture_options;   /* the same */
-    size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
-                   * scores as l3a_reader_tag_file() to the last bit. */
-    size_t views; /* of the pictures that are tagged: 1, 5, 9 or 14, whatever the model was taught with; 0: as its settings `views`
-                   * and `score-views` say. More are more accurate and take longer. Since 0.4. */
+    size_t batch;  /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16 and, since 0.15, as many as suit
+                    * the device. With 1, it gives a picture the same scores as l3a_reader_tag_file() to the last bit. */
+    size_t views;  /* of the pictures that are tagged: 1, 5, 9 or 14, whatever the model was taught with; 0: as its settings `views`
+                    * and `score-views` say. More are more accurate and take longer. Since 0.4. */
     size_t commit; /* 1: a lesson, an undo or a rename is in the model's history, synced, before readers see it and the call
                     * returns; the model file can be saved later. If it cannot be written there, the call fails, and the model stays
                     * as it was. Hold the model's lock. Since 0.8. */
@@ -243,6 +243,8 @@ L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
 L3A_PUBLIC const l3a_model *l3a_tagger_model(l3a_tagger *tagger);
 /* The path of its backbone's checkpoint; NULL if that is in the packed file. Since 0.8. */
 L3A_PUBLIC const char *l3a_tagger_backbone(const l3a_tagger *tagger);
+/* How many pictures its readers compute at a time. The last bits of scores depend on it. 0 for NULL. Since 0.15. */
+L3A_PUBLIC size_t l3a_tagger_batch(const l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
 
@@ -1054,8 +1056,14 @@ typedef enum l3a_activation {
     L3A_ACTIVATION_TANH_GELU   /* GELU with its approximation by tanh, as in SigLIP */
 } l3a_activation;
 
-/* In which numbers a network is computed. Since 0.14. */
-typedef enum l3a_network_precision { L3A_NETWORK_FLOAT32, L3A_NETWORK_BF16 } l3a_network_precision;
+/* In which numbers a network is computed; sums are float32 in any case. Since 0.14. */
+typedef enum l3a_network_precision {
+    L3A_NETWORK_FLOAT32,
+    L3A_NETWORK_BF16,
+    L3A_NETWORK_FLOAT16, /* since 0.15 */
+    L3A_NETWORK_USUAL /* of what is not recorded yet: float16 if the context's device computes networks and can, otherwise float32.
+                       * Since 0.15 */
+} l3a_network_precision;
 
 typedef struct l3a_backbone_options {
     size_t size;                 /* sizeof the struct */
@@ -1067,7 +1075,7 @@ typedef struct l3a_backbone_options {
     size_t heads;                    /* of a ViT */
     size_t layer;                    /* how many blocks of a ViT are computed; 0: all */
     l3a_activation activation;       /* of a ViT */
-    l3a_network_precision precision; /* a processor without bf16 instructions computes in float32, after a warning */
+    l3a_network_precision precision; /* what cannot be computed in here is computed in float32, after a warning */
     double epsilon;                  /* of the norms */
     double crop;      /* the share of the shorter side that is cut out of the middle of a picture; 0: the whole picture,
                          squashed to a square */
@@ -1088,22 +1096,23 @@ typedef struct l3a_backbone_info {
     const char *pool;     /* "cls", "mean", "cls+mean", "average" */
     char preprocess[128]; /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
     char sha256[65];      /* of the checkpoint file */
-    const char *engine;   /* "onednn" or "blas" */
+    const char *engine;   /* "onednn" or "blas"; on a GPU, "cuda" */
     /* Since 0.14. */
     size_t heads, layer;    /* of a ViT: heads of a block; blocks that are computed, 0: all */
     const char *activation; /* of a ViT: "gelu", "quick_gelu", "tanh_gelu"; otherwise NULL */
     double epsilon;         /* of the norms */
     double crop;            /* 0: pictures are squashed */
     int crop_rules;
-    l3a_network_precision precision; /* what was asked for */
-    l3a_network_precision computed;  /* what this machine computes in */
+    l3a_network_precision precision; /* what was asked for; for L3A_NETWORK_USUAL, what that was */
+    l3a_network_precision computed;  /* what is computed in */
     char network[96];  /* what is not usual: "heads 16, quick_gelu, epsilon 1e-05, layer 11, bf16"; often empty. Feature files
                           record it as `network` */
     char decided[256]; /* where heads, mean and so on come from: "mean from config.json; heads, activation as usual" */
     char skipped[256]; /* tensors of the file that are not part of the network: "text_model (196 tensors), logit_scale" */
+    size_t batch;      /* how many pictures are best computed at a time: 16 on the processor, hundreds on a GPU. Since 0.15 */
 } l3a_backbone_info;
 
-/* What computes networks in this build and on this machine: "onednn" or "blas", which is slower. Since 0.7. */
+/* What computes networks in this build and on this machine's processor: "onednn" or "blas", which is slower. Since 0.7. */
 L3A_PUBLIC const char *l3a_backbone_engine(void);
 /* NULL options: the defaults. */
 L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
@@ -1125,9 +1134,11 @@ typedef struct l3a_extract_options {
     int strict;  /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
     const l3a_picture_options *picture; /* NULL: the defaults */
     size_t views;                       /* 1, 5, 9 or 14; 0: 1. Since 0.4 */
-    size_t shard, shards; /* extract only shard number `shard`, from 1, of so many; 0: all pictures. l3a_features_merge() joins the
-                           * files. Shards are runs of whole batches of 16 pictures, in the order of the data set, whose numbers of
-                           * batches differ by at most one; with more shards than batches, some are empty. Since 0.6 */
+    size_t shard,
+        shards; /* extract only shard number `shard`, from 1, of so many; 0: all pictures. l3a_features_merge() joins the
+                 * files. Shards are runs of whole batches, in the order of the data set, whose numbers of batches differ by
+                 * at most one; with more shards than batches, some are empty. A batch has 16 pictures and, on a
+                 * GPU, as many as l3a_backbone_info says. Since 0.6 */
 } l3a_extract_options;
 
 typedef struct l3a_extract_report {

@@ -4,7 +4,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 1400
+VERSION_NUMBER = 1500
 
 
 class Status(IntEnum):
@@ -94,6 +94,8 @@ class NetworkPrecision(IntEnum):
     """l3a_network_precision"""
     FLOAT32 = 0
     BF16 = 1
+    FLOAT16 = 2
+    USUAL = 3
 
 
 class LibraryState(IntEnum):
@@ -452,6 +454,7 @@ class l3a_backbone_info(Structure):
         ("network", c_char * 96),
         ("decided", c_char * 256),
         ("skipped", c_char * 256),
+        ("batch", c_size_t),
     ]
 
 
@@ -847,6 +850,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_tagger_reload": (c_int, [c_void_p]),
     "l3a_tagger_model": (c_void_p, [c_void_p]),
     "l3a_tagger_backbone": (c_char_p, [c_void_p]),
+    "l3a_tagger_batch": (c_size_t, [c_void_p]),
     "l3a_tagger_free": (None, [c_void_p]),
     "l3a_reader_create": (c_int, [c_void_p, c_void_p]),
     "l3a_reader_free": (None, [c_void_p]),

@@ -222,11 +222,13 @@ class Tagger:
     @classmethod
     def create(cls, path: Any, backbone: Any, *, pool: Optional[str] = None, side: int = 0, mean: Optional[Channels] = None,
                std: Optional[Channels] = None, filter: Optional[str] = None, preprocess: str = "squash", heads: int = 0,
-               activation: Optional[str] = None, layer: int = 0, backbone_precision: str = "float32", orient: bool = True,
+               activation: Optional[str] = None, layer: int = 0, backbone_precision: Optional[str] = None, orient: bool = True,
                batch: int = 0, threads: int = 0, device: Optional[str] = None, **settings: Union[int, float, str]) -> "Tagger":
         """Makes a model without tags, to be taught. ``backbone`` is the checkpoint of a network: .safetensors, .pth or .pt, an index
         of several files, or a folder. What its tensors do not show comes from the configuration beside it, unless it is given
         here; ``l3a help teach`` explains each: its options have these names, except ``--size`` for ``side``.
+        ``backbone_precision`` is "float32", "bf16" or "float16"; if it is None, "float16" where the device computes networks, and
+        "float32" on the processor.
         ``settings`` are those of a model, such as ``dim=4096`` or ``views=5``; the defaults suit teaching. Pictures are turned
         upright as their EXIF data says, unless ``orient`` is false."""
         context = Context(threads=threads, device=device)
@@ -656,7 +658,8 @@ _POOLS: _Choices = {None: Pool.DEFAULT, "cls": Pool.CLS, "mean": Pool.MEAN, "cls
 _FILTERS: _Choices = {None: Filter.BILINEAR, "bilinear": Filter.BILINEAR, "bicubic": Filter.BICUBIC}
 _ACTIVATIONS: _Choices = {None: Activation.DEFAULT, "gelu": Activation.GELU, "quick_gelu": Activation.QUICK_GELU,
                           "tanh_gelu": Activation.TANH_GELU}
-_PRECISIONS: _Choices = {"float32": NetworkPrecision.FLOAT32, "bf16": NetworkPrecision.BF16}
+_PRECISIONS: _Choices = {None: NetworkPrecision.USUAL, "float32": NetworkPrecision.FLOAT32, "bf16": NetworkPrecision.BF16,
+                         "float16": NetworkPrecision.FLOAT16}
 _WAYS: _Choices = {"squash": 0, "checkpoint": 1}
 
 

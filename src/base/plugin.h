@@ -11,7 +11,7 @@
 #include "base/matrix.h"
 #include "base/threads.h"
 
-/* How often struct algebra, a struct that it names or one of this file has changed since the version. */
+/* How often struct algebra, struct network_back_end, a struct that they name or one of this file has changed since the version. */
 enum { PLUGIN_CHANGES = 0, PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + PLUGIN_CHANGES };
 
 struct plugin_host {
@@ -29,6 +29,7 @@ struct plugin_host {
 
 struct l3a_plugin {
     const struct algebra *algebra;
+    const struct network_back_end *network; /* NULL: it has none */
     /* Opens a device, by its number from 0, for the objects of a context. Nothing is left behind if it fails. */
     l3a_status (*open)(l3a_context *context, const struct plugin_host *host, int number, void **device);
     void (*close)(l3a_context *context, void *device);

@@ -14,7 +14,7 @@
 
 const struct option common_options[] = {
     {"threads", "N", "number of threads [all processors]"},
-    {"device", "NAME", "where to learn and score: cpu, cuda or cuda:N for a GPU, or auto; networks run on the processor [cpu]"},
+    {"device", "NAME", "where to learn and score, and where networks run: cpu, cuda or cuda:N for a GPU, or auto [cpu]"},
     {"quiet", NULL, "print results only: no progress, no messages"},
     {"help", NULL, "show this text"},
     {NULL, NULL, NULL},

@@ -63,12 +63,12 @@ static bool mean_arguments(const struct arguments *arguments, l3a_backbone_optio
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options) {
     static const char *const pools[] = {"cls", "mean", "cls+mean", "max", "map", "projection", NULL};
     static const char *const activations[] = {"gelu", "quick_gelu", "tanh_gelu", NULL};
-    static const char *const filters[] = {"bilinear", "bicubic", NULL}, *const precisions[] = {"float32", "bf16", NULL};
+    static const char *const filters[] = {"bilinear", "bicubic", NULL}, *const precisions[] = {"float32", "bf16", "float16", NULL};
     static const char *const ways[] = {"squash", "checkpoint", NULL};
     const int pool = choice(arguments, "pool", pools, POOL_CHOICES),
               filter = choice(arguments, "filter", filters, "bilinear|bicubic");
     const int activation = choice(arguments, "activation", activations, ACTIVATION_CHOICES);
-    const int precision = choice(arguments, "backbone-precision", precisions, "float32|bf16");
+    const int precision = choice(arguments, "backbone-precision", precisions, PRECISION_CHOICES);
     const int way = choice(arguments, "preprocess", ways, "squash|checkpoint");
     uint64_t size = 0, heads = 0, layer = 0;
     *options = (l3a_backbone_options){.size = sizeof *options};
@@ -80,7 +80,7 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     options->pool = (l3a_pool)pool;
     options->filter = filter == 2 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;
     options->activation = (l3a_activation)activation;
-    options->precision = precision == 2 ? L3A_NETWORK_BF16 : L3A_NETWORK_FLOAT32;
+    options->precision = precision ? (l3a_network_precision)(precision - 1) : L3A_NETWORK_USUAL;
     options->published = way == 2;
     options->side = (size_t)size;
     options->heads = (size_t)heads;

@@ -211,6 +211,7 @@ l3a_status open_features_to_score(const struct arguments *arguments, const char 
 bool views_argument(const struct arguments *arguments, size_t *views);
 #define POOL_CHOICES "cls|mean|cls+mean|max|map|projection"
 #define ACTIVATION_CHOICES "gelu|quick_gelu|tanh_gelu"
+#define PRECISION_CHOICES "float32|bf16|float16"
 /* The options about a network and its pictures; `when` is the beginning of their help. */
 #define BACKBONE_OPTIONS(when)                                                                                                     \
     {"pool", POOL_CHOICES,                                                                                                         \
@@ -226,8 +227,9 @@ bool views_argument(const struct arguments *arguments, size_t *views);
         {"heads", "N", when "ViT: attention heads of a block [as the configuration says]"},                                        \
         {"activation", ACTIVATION_CHOICES, when "ViT: what its blocks apply [as the configuration says]"},                         \
         {"layer", "N", when "ViT: compute the first N blocks [all]"}, {                                                            \
-        "backbone-precision", "float32|bf16",                                                                                      \
-            when "numbers that the network computes in; bf16 is faster where the processor has it [float32]"                       \
+        "backbone-precision", PRECISION_CHOICES,                                                                                   \
+            when "numbers that the network computes in; bf16 is faster where the processor has it, and float16 on a GPU "          \
+                 "[float32; on a GPU float16]"                                                                                     \
     }
 /* Their names; NULL after the last. */
 extern const char *const backbone_option_names[];

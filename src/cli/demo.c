@@ -52,6 +52,7 @@ static l3a_status see(const struct demo *demo, const char *pictures, const char 
 static l3a_status prepare(struct demo *demo) {
     char path[PATH];
     size_t classes = 0;
+    const l3a_backbone_options network = {.size = sizeof network, .precision = L3A_NETWORK_USUAL};
     const l3a_draw_options draw_options = {.size = sizeof draw_options, .training = demo->pictures, .test = demo->pictures / 2};
     while (l3a_draw_class(classes)) {
         classes++;
@@ -62,7 +63,7 @@ static l3a_status prepare(struct demo *demo) {
     fflush(stdout);
     l3a_status status = draw(demo, "pictures", &draw_options);
     if (status == L3A_OK) {
-        status = l3a_backbone_open(demo->context, in_folder(demo, "backbone.safetensors", path), NULL, &demo->backbone);
+        status = l3a_backbone_open(demo->context, in_folder(demo, "backbone.safetensors", path), &network, &demo->backbone);
     }
     if (status == L3A_OK) {
         printf("Computing %zu features of each with %s, a small network that was trained on drawings of other things\n",

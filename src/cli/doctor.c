@@ -125,65 +125,77 @@ static void print_devices(l3a_context *context) {
 
 /* How many pictures a second a network takes, of which there are copies of one. */
 static l3a_status network_rate(l3a_backbone *backbone, double *rate) {
-    enum { PICTURES = 16, ROUNDS = 3 };
+    enum { ROUNDS = 3 };
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
-    const size_t size = 3 * info->size * info->size;
-    float *pictures = calloc(PICTURES * size, sizeof *pictures), *features = calloc(PICTURES * info->width, sizeof *features);
+    const size_t count = info->batch, size = 3 * info->size * info->size;
+    float *pictures = calloc(count * size, sizeof *pictures), *features = calloc(count * info->width, sizeof *features);
     l3a_status status = pictures && features ? L3A_OK : L3A_ERROR_MEMORY;
     *rate = 0;
     for (int i = 0; status == L3A_OK && i <= ROUNDS; i++) { /* the first round is for warming up */
         struct timespec start, end;
         clock_gettime(CLOCK_MONOTONIC, &start);
-        status = l3a_backbone_run(backbone, pictures, PICTURES, features);
+        status = l3a_backbone_run(backbone, pictures, count, features);
         clock_gettime(CLOCK_MONOTONIC, &end);
         const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
-        *rate = i && PICTURES / seconds > *rate ? PICTURES / seconds : *rate;
+        *rate = i && (double)count / seconds > *rate ? (double)count / seconds : *rate;
     }
     free(pictures);
     free(features);
     return status;
 }
 
-static int print_network_speed(const struct arguments *arguments, const char *path) {
+/* One line for each precision that the network can be computed in here. */
+static l3a_status measure_network(l3a_context *context, const char *path, l3a_backbone_options *options) {
     static const struct {
         l3a_network_precision precision;
         const char *name;
-    } precisions[] = {{L3A_NETWORK_FLOAT32, "float32"}, {L3A_NETWORK_BF16, "bf16"}};
-    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
-        l3a_backbone_options options; /* mean and deviation make no difference here */
-        if (!backbone_arguments(arguments, &options)) {
-            return EXIT_USAGE;
-        }
-        options.precision = precisions[i].precision;
-        for (size_t c = 0; c < 3; c++) {
-            options.mean[c] = options.deviation[c] = 0.5F;
-        }
+    } precisions[] = {{L3A_NETWORK_FLOAT32, "float32"}, {L3A_NETWORK_BF16, "bf16"}, {L3A_NETWORK_FLOAT16, "float16"}};
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; status == L3A_OK && i < sizeof precisions / sizeof *precisions; i++) {
         l3a_backbone *backbone = NULL;
-        l3a_status status = l3a_backbone_open(arguments->context, path, &options, &backbone);
-        if (status != L3A_OK) {
-            return explain(arguments, status);
-        }
         double rate;
+        options->precision = precisions[i].precision;
+        status = l3a_backbone_open(context, path, options, &backbone);
         const l3a_backbone_info *info = l3a_backbone_describe(backbone);
-        if (!i) {
-            printf("backbone     %s (%s), %.1f million parameters, features %zu wide\n", info->name, info->engine,
+        if (status == L3A_OK && !i) {
+            printf("backbone     %s (%s on %s), %.1f million parameters, features %zu wide\n", info->name, info->engine,
+                   strcmp(info->engine, l3a_backbone_engine()) ? l3a_context_device(context) : "the processor",
                    (double)info->parameters * 1e-6, info->width);
         }
-        if (info->computed == precisions[i].precision) {
+        if (status == L3A_OK && info->computed == precisions[i].precision) {
             status = network_rate(backbone, &rate);
             if (status == L3A_OK) {
-                printf("             %s: %.1f pictures/s (measured now, %zu x %zu, without reading them)\n", precisions[i].name,
-                       rate, info->size, info->size);
+                printf("             %s: %.1f pictures/s (measured now, %zu x %zu, %zu at a time, without reading them)\n",
+                       precisions[i].name, rate, info->size, info->size, info->batch);
             }
         } else {
             printf("             %s: this processor has no instructions for it\n", precisions[i].name);
         }
         l3a_backbone_free(backbone);
-        if (status != L3A_OK) {
-            return explain(arguments, status);
-        }
     }
-    return EXIT_DONE;
+    return status;
+}
+
+static int print_network_speed(const struct arguments *arguments, const char *path) {
+    /* Without events, because nobody needs a warning of a precision that cannot be had. */
+    const l3a_context_options context_options = {.size = sizeof context_options,
+                                                 .threads = l3a_context_threads(arguments->context),
+                                                 .device = l3a_context_device(arguments->context)};
+    l3a_backbone_options options;
+    l3a_context *context = NULL;
+    if (!backbone_arguments(arguments, &options)) {
+        return EXIT_USAGE;
+    }
+    for (size_t c = 0; c < 3; c++) { /* mean and deviation make no difference here */
+        options.mean[c] = options.deviation[c] = 0.5F;
+    }
+    l3a_status status = l3a_context_create(&context_options, &context);
+    if (status == L3A_OK) {
+        status = measure_network(context, path, &options);
+    }
+    const int code = explain_error(arguments, status, l3a_error_text(context), l3a_error_hint(context));
+    l3a_context_free(context);
+    return code;
 }
 
 int doctor_command(struct arguments *arguments) {

@@ -140,12 +140,10 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
                                        .shards = shared}};
     progress_clear();
     if (!arguments->quiet) {
-        fprintf(stderr, "%s (%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine,
-                info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
-        if (arguments->device && strcmp(arguments->device, "cpu") != 0) {
-            fprintf(stderr, "%swarning:%s --device %s has no effect: networks run on the processor\n", style(stderr, STYLE_BOLD),
-                    style(stderr, STYLE_PLAIN), arguments->device);
-        }
+        static const char *const precisions[] = {
+            [L3A_NETWORK_FLOAT32] = "", [L3A_NETWORK_BF16] = ", bf16", [L3A_NETWORK_FLOAT16] = ", float16"};
+        fprintf(stderr, "%s (%s%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine,
+                precisions[info->computed], info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
     }
     if (!shared) {
         shard_argument(arguments, &e.options.shard, &e.options.shards);

@@ -9,8 +9,12 @@
 
 static l3a_status open_tagger(struct indexed *indexed, size_t views, const l3a_picture_options *picture) {
     const struct arguments *arguments = indexed->arguments;
-    const l3a_context_options context_options = {
-        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = show_event};
+    /* On the processor, readers with a thread each look at pictures; a device is for one reader, with all threads. */
+    const bool on_device = strcmp(l3a_context_device(arguments->context), "cpu") != 0;
+    const l3a_context_options context_options = {.size = sizeof context_options,
+                                                 .threads = on_device ? l3a_context_threads(arguments->context) : 1,
+                                                 .device = arguments->device,
+                                                 .on_event = show_event};
     const l3a_tagger_options options = {
         .size = sizeof options, .backbone = argument(arguments, "backbone"), .picture_options = picture, .views = views};
     l3a_status status = l3a_context_create(&context_options, &indexed->context);

@@ -38,13 +38,15 @@ static const struct manual manuals[] = {
      "test pictures the same way. Crowds (COCO) give no label, but the file records which phases they belong to.\n"
      "With --views, the file also has features of crops of each picture, in which small things appear larger: 5 crops have 0.6 of "
      "each side, 9 have 0.45, and 14 are both. The network runs once for the picture and once for each crop.\n"
-     "Networks run on the processor, so --device has no effect here: a GPU learns from features, but does not compute them.\n"
+     "With --device cuda, the network runs on a GPU, in float16 unless --backbone-precision says otherwise. The features differ a "
+     "little from those in float32, so the file records it, and the two are not mixed.\n"
      "If an extraction is interrupted, run the same command again to continue. Pictures that cannot be read are skipped and "
      "listed, and the exit code is then 2.\n"
      "Several processes can share the work. With --shards 32, or under mpirun or srun, each takes the next of the shards that no "
      "other process has taken, and the last one joins them. They must run the same command and share the folder of -o. With "
      "--shard 3/8, a process extracts only the third of eight shards, and 'l3a merge' joins the files. Shards consist of whole "
-     "batches of 16 pictures, so some are empty if there are few pictures. The result has the bytes that one process on the same "
+     "batches (of 16 pictures; on a GPU of more), so some are empty if there are few pictures. The result has the bytes that one "
+     "process on the same "
      "kind of machine would have written.",
      "Features of your own pictures:\n"
      "  l3a extract --backbone vit_tiny.safetensors --data list:pets.csv --split train -o train.safetensors\n"
@@ -421,11 +423,13 @@ static const struct manual manuals[] = {
      "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, whether the server, figures in PDF "
      "and PNG, MPI and a GPU can be used, and measures the speed. Says what to install for what is missing, and what your own "
      "programs that use the library need in their environment. With --backbone, measures only how many pictures a second a "
-     "network takes here, in float32 and, if the processor has it, in bf16.",
+     "network takes here, in float32 and, where it is possible, in bf16 and float16; with --device cuda on a GPU.",
      "See what l3a will use on this machine:\n"
      "  l3a doctor\n"
      "See how fast a network is here:\n"
-     "  l3a doctor --backbone vit_tiny.safetensors\n"},
+     "  l3a doctor --backbone vit_tiny.safetensors\n"
+     "And on a GPU:\n"
+     "  l3a doctor --backbone vit_tiny.safetensors --device cuda\n"},
     {"demo",
      "Shows everything l3a does, without data and without a network connection. Draws labelled pictures, computes their features "
      "with a small backbone that is part of this program and was trained on drawings of other things, learns them in phases with "

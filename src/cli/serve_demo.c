@@ -57,7 +57,9 @@ static l3a_status fill_lesson(const struct served_demo *demo, const char *name, 
 
 static l3a_status make_tagger(const struct served_demo *demo) {
     char model[PATH], backbone[PATH];
-    const l3a_tagger_options options = {.size = sizeof options, .backbone = in_folder(demo, "backbone.safetensors", backbone)};
+    const l3a_backbone_options network = {.size = sizeof network, .precision = L3A_NETWORK_USUAL};
+    const l3a_tagger_options options = {
+        .size = sizeof options, .backbone = in_folder(demo, "backbone.safetensors", backbone), .backbone_options = &network};
     l3a_tagger *tagger = NULL;
     l3a_lesson *lesson = NULL;
     l3a_options *settings = NULL;

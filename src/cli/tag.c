@@ -366,7 +366,6 @@ int tag_command(struct arguments *arguments) {
         const l3a_tagger_options options = {.size = sizeof options,
                                             .backbone = argument(arguments, "backbone"),
                                             .picture_options = argument(arguments, "orient") ? &picture : NULL,
-                                            .batch = TAG_BATCH,
                                             .views = views};
         run.pictures = pictures;
         if (stat(arguments->positionals[0], &run.model_file)) {

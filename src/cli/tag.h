@@ -103,8 +103,6 @@ struct tag_run {
     int code;                          /* of what failed; a full disk counts most */
 };
 
-enum { TAG_BATCH = 16 }; /* pictures: scores depend on the batch, in their last bits */
-
 /* Tags a part of the pictures and writes its rows, to the file if there is one, and otherwise to the standard output. Returns the
  * exit code. */
 int tag_part(struct tag_run *run, size_t first, size_t count, bool last, struct tag_file *file);

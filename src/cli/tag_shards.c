@@ -116,6 +116,9 @@ static char *options_text(const struct tag_run *run) {
             : form->printer.form == FORM_JSON ? "json"
             : form->printer.form == FORM_CSV  ? "csv"
                                               : "table");
+    if (strcmp(l3a_context_device(run->arguments->context), "cpu") != 0) { /* the batches are others, and the last bits */
+        fprintf(to, " --device cuda");
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = argument(run->arguments, names[i]);
         const struct option *option = tag_options;
@@ -274,9 +277,9 @@ static bool has_size(const char *path, uint64_t bytes) {
 /* ---- One shard ---- */
 
 int tag_shard_part(struct tag_run *run, size_t shard, size_t shards, struct tag_file *file) {
-    const size_t count = l3a_pictures_count(run->pictures), batches = (count + TAG_BATCH - 1) / TAG_BATCH,
-                 first = batches * (shard - 1) / shards * TAG_BATCH, end = batches * shard / shards * TAG_BATCH,
-                 last = end < count ? end : count;
+    const size_t count = l3a_pictures_count(run->pictures), batch = l3a_tagger_batch(run->tagger),
+                 batches = (count + batch - 1) / batch, first = batches * (shard - 1) / shards * batch,
+                 end = batches * shard / shards * batch, last = end < count ? end : count;
     return tag_part(run, first, last - first, shard == shards, file);
 }
 

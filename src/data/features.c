@@ -38,7 +38,7 @@ const char *provenance_text(const char *value) {
 }
 
 const char difficult_record[] = "difficult", views_record[] = "views", bad_record[] = "bad";
-const char shard_record[] = "shard", extraction_record[] = "extraction", batches_record[] = "batches";
+const char shard_record[] = "shard", extraction_record[] = "extraction", batches_record[] = "batches", engine_record[] = "engine";
 
 bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards) {
     const char *slash = strchr(text, '/');

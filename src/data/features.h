@@ -62,9 +62,9 @@ extern const char difficult_record[];
 extern const char views_record[];
 /* The record "bad" of a feature file: the pictures that could not be read, one per line. */
 extern const char bad_record[];
-/* Of a shard: the record "shard" is "3/8", "extraction" is the same in all shards of the same extraction, and "batches" is how many
- * batches of pictures these have together. */
-extern const char shard_record[], extraction_record[], batches_record[];
+/* Of a shard: the record "shard" is "3/8", "extraction" is the same in all shards of the same extraction, "batches" is how many
+ * batches of pictures these have together, and "engine" says what made it if that was a device. */
+extern const char shard_record[], extraction_record[], batches_record[], engine_record[];
 enum { SHARD_LIMIT = 1000000 };
 /* Returns false if the text is not of this form. */
 bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards);

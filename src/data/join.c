@@ -122,7 +122,8 @@ static bool same_text(const char *one, const char *other) {
 
 /* Says in what two shards of different extractions differ. */
 static l3a_status fail_extraction(l3a_context *context, const struct piece *one, const struct piece *other) {
-    static const char *const names[] = {"backbone", "sha256", "preprocess", "pool", "network", "data", "split", "difficult"};
+    static const char *const names[] = {"backbone", "sha256", "preprocess", "pool",     "network",
+                                        "engine",   "data",   "split",      "difficult"};
     const char *hint = "join the shards of one extraction; extract the others again";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *mine = record_of(one, names[i]), *theirs = record_of(other, names[i]);
@@ -292,7 +293,7 @@ static l3a_status join_records(const struct join *join, text_list *keys, text_li
         const char *key = first->keys.items[k], *value = first->values.items[k];
         bool stays = strncmp(key, "xxh3.", 5) != 0;
         stays = stays && !(first->shards && (strcmp(key, shard_record) == 0 || strcmp(key, extraction_record) == 0 ||
-                                             strcmp(key, batches_record) == 0));
+                                             strcmp(key, batches_record) == 0 || strcmp(key, engine_record) == 0));
         if (strcmp(key, bad_record) == 0) {
             value = bad.length ? bad.text : "";
         } else {

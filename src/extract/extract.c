@@ -13,6 +13,7 @@
 #include "data/features.h"
 #include "extract/part_file.h"
 #include "format/safetensors.h"
+#include "net/backbone.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = INTAKE_BATCH };
+enum { ENGINE_TEXT = 256 };
 
 /* Batches to extract, because their records are missing or out of date. */
 struct todo {
@@ -39,6 +40,7 @@ struct extraction {
     l3a_extract_options options;
     l3a_picture_options picture;
     const char *path;
+    size_t batch;                    /* pictures that are computed together */
     size_t first, rows;              /* pictures of the data set: the first one, and how many */
     struct picture_source *pictures; /* these */
     size_t views;
@@ -50,6 +52,31 @@ struct extraction {
     float *features;  /* of a batch */
     uint16_t *halves; /* of a picture */
 };
+
+static bool is_on_device(const struct extraction *e) {
+    return e->backbone->back_end == network_back_end_of_device(e->backbone->context);
+}
+
+/* What of a device changes the last bits of features: "cuda, batches of 256, …" */
+static void print_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
+    const struct network_back_end *back_end = e->backbone->back_end;
+    const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, e->batch);
+    if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
+        memcpy(text + length, ", ", 3);
+        back_end->describe(e->backbone->state, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+    }
+}
+
+/* Features of the processor are as before there were others. */
+static void add_engine(XXH3_state_t *state, const struct extraction *e) {
+    if (is_on_device(e)) {
+        char text[ENGINE_TEXT];
+        const uint64_t computed = (uint64_t)e->info->computed;
+        print_engine(e, text);
+        XXH3_64bits_update(state, text, strlen(text) + 1);
+        XXH3_64bits_update(state, &computed, sizeof computed);
+    }
+}
 
 /* Equal for the same pictures, in the same order, through the same network, with the same preprocessing. */
 static uint64_t identity(const struct extraction *e) {
@@ -65,6 +92,7 @@ static uint64_t identity(const struct extraction *e) {
     }
     XXH3_64bits_update(&state, &e->picture.orient, sizeof e->picture.orient);
     XXH3_64bits_update(&state, &e->picture.pixel_limit, sizeof e->picture.pixel_limit);
+    add_engine(&state, e);
     return XXH3_64bits_digest(&state);
 }
 
@@ -90,12 +118,13 @@ static uint64_t whole_identity(const struct extraction *e, const struct backbone
     }
     XXH3_64bits_update(&state, l3a_dataset_labels(e->dataset), rows * classes);
     XXH3_64bits_update(&state, l3a_dataset_members(e->dataset), rows * classes);
+    add_engine(&state, e);
     return XXH3_64bits_digest(&state);
 }
 
 /* The number of pictures in the batch that begins with picture `first`. */
 static size_t batch_size(const struct extraction *e, size_t first) {
-    return e->rows - first < BATCH ? e->rows - first : BATCH;
+    return e->rows - first < e->batch ? e->rows - first : e->batch;
 }
 
 /* XXH3 of a picture's current bytes; 0 if they cannot be read. */
@@ -128,9 +157,9 @@ static l3a_status list_todo(struct extraction *e) {
     struct todo *todo = &e->todo;
     l3a_status status = L3A_OK;
     size_t changes = 0, example = 0;
-    TRY(allocate(context, e->rows / BATCH + 1, sizeof *todo->firsts, &todo->firsts));
+    TRY(allocate(context, e->rows / e->batch + 1, sizeof *todo->firsts, &todo->firsts));
     TRY(allocate(context, e->rows, sizeof *todo->pictures, &todo->pictures));
-    for (size_t first = 0; first < e->rows; first += BATCH) {
+    for (size_t first = 0; first < e->rows; first += e->batch) {
         const size_t count = batch_size(e, first);
         size_t stale;
         bool changed;
@@ -149,9 +178,9 @@ static l3a_status list_todo(struct extraction *e) {
     }
     if (changes) {
         report_warning(context,
-                       "%s has changed since it was extracted, or what was kept of it is damaged: %zu batch%s of %d pictures %s "
+                       "%s has changed since it was extracted, or what was kept of it is damaged: %zu batch%s of %zu pictures %s "
                        "extracted again",
-                       e->pictures[example].name, changes, changes == 1 ? "" : "es", BATCH, changes == 1 ? "is" : "are");
+                       e->pictures[example].name, changes, changes == 1 ? "" : "es", e->batch, changes == 1 ? "is" : "are");
     }
 done:
     return status;
@@ -179,7 +208,7 @@ static l3a_status extract_todo(struct extraction *e) {
     struct intake intake = {0};
     size_t done = 0;
     loader_options_for(e->info, &e->picture, e->views, &options);
-    TRY(intake_open(context, e->backbone, &options, todo->pictures, todo->picture_count, BATCH, &intake));
+    TRY(intake_open(context, e->backbone, &options, todo->pictures, todo->picture_count, e->batch, &intake));
     for (size_t i = 0; i < todo->count; i++) {
         TRY(report_progress(context, "extract", done, todo->picture_count));
         TRY(intake_next(&intake, batch_size(e, todo->firsts[i]), e->features));
@@ -260,7 +289,7 @@ static bool has_other_members(const int8_t *labels, const int8_t *members, size_
 /* The batches of all pictures of the data set. */
 static size_t all_batches(const struct extraction *e) {
     const size_t all = l3a_dataset_rows(e->dataset);
-    return all / BATCH + (all % BATCH != 0);
+    return all / e->batch + (all % e->batch != 0);
 }
 
 /* What the file says about the features. */
@@ -270,7 +299,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
     const size_t classes = l3a_dataset_class_count(e->dataset);
     text_builder names = {.context = context}, bad = {.context = context};
     struct backbone_record record;
-    char text[64];
+    char text[64], engine[ENGINE_TEXT];
     backbone_record(e->info, e->picture.orient, &record);
     for (size_t i = 0; i < classes; i++) {
         text_builder_print(&names, "%s%s", i ? "\n" : "", l3a_dataset_class(e->dataset, i));
@@ -299,6 +328,10 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         TRY(text_record_set(context, keys, values, extraction_record, text));
         snprintf(text, sizeof text, "%zu", all_batches(e));
         TRY(text_record_set(context, keys, values, batches_record, text));
+        if (is_on_device(e)) {
+            print_engine(e, engine);
+            TRY(text_record_set(context, keys, values, engine_record, engine));
+        }
     }
 done:
     text_builder_free(&names);
@@ -348,8 +381,8 @@ static l3a_status take_shard(struct extraction *e) {
             "number the shards from 1, up to a million of them", "there is no shard %zu of %zu", shard, shards);
     e->rows = all;
     if (shards) {
-        const size_t last = batches * shard / shards * BATCH;
-        e->first = batches * (shard - 1) / shards * BATCH;
+        const size_t last = batches * shard / shards * e->batch;
+        e->first = batches * (shard - 1) / shards * e->batch;
         e->rows = (last < all ? last : all) - e->first;
     }
 done:
@@ -364,9 +397,9 @@ static l3a_status extraction_prepare(struct extraction *e) {
     for (size_t i = 0; i < e->rows; i++) {
         e->pictures[i] = dataset_source(e->dataset, e->first + i);
     }
-    TRY(allocate(context, BATCH, row * sizeof *e->features, &e->features));
+    TRY(allocate(context, e->batch, row * sizeof *e->features, &e->features));
     TRY(allocate(context, row, sizeof *e->halves, &e->halves));
-    TRY(part_file_open(context, e->path, identity(e), e->rows, BATCH, row, &e->part));
+    TRY(part_file_open(context, e->path, identity(e), e->rows, e->batch, row, &e->part));
 done:
     return status;
 }
@@ -394,6 +427,7 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
     if (report) {
         TRY(CHECK_SIZED(context, report));
     }
+    e.batch = backbone_batch(backbone);
     e.views = e.options.views ? e.options.views : 1;
     FAIL_IF(!views_known(e.views), context, L3A_ERROR_ARGUMENT, "use 1, 5, 9 or 14", "pictures cannot have %zu views", e.views);
     TRY(take_shard(&e));

@@ -21,15 +21,24 @@ void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options
     memcpy(options->deviation, info->deviation, sizeof options->deviation);
 }
 
+/* How many pictures to decode ahead, so that threads go on while the network computes so many; 0: as the loader chooses. */
+static size_t pictures_ahead(const l3a_context *context, size_t together) {
+    const size_t usual = 2 * (size_t)context->threads;
+    return together > PROCESSOR_BATCH && together > usual ? together : 0;
+}
+
 l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options,
                        const struct picture_source *pictures, size_t count, size_t batch, struct intake *intake) {
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    l3a_loader_options own = *options;
     l3a_status status = L3A_OK;
-    const size_t views = view_rows(options->views), room = views + INTAKE_RUN - 1, most = batch * views;
-    *intake = (struct intake){.context = context, .backbone = backbone, .views = views, .room = room < most ? room : most};
+    const size_t run = backbone_batch(backbone), views = view_rows(options->views), room = views + run - 1, most = batch * views;
+    *intake =
+        (struct intake){.context = context, .backbone = backbone, .run = run, .views = views, .room = room < most ? room : most};
+    own.ahead = own.ahead ? own.ahead : pictures_ahead(context, run / views);
     TRY(allocate(context, batch, sizeof *intake->arrivals, &intake->arrivals));
     TRY(allocate(context, intake->room, 3 * info->size * info->size * sizeof *intake->planes, &intake->planes));
-    TRY(loader_create(context, pictures, count, options, &intake->loader));
+    TRY(loader_create(context, pictures, count, &own, &intake->loader));
 done:
     if (status != L3A_OK) {
         intake_close(intake);
@@ -75,8 +84,8 @@ l3a_status intake_next(struct intake *intake, size_t count, float *features) {
     intake->good = intake->count = intake->held = intake->done = 0;
     while (intake->count < count) {
         TRY(load(intake, &intake->arrivals[intake->count++]));
-        if (intake->held >= INTAKE_RUN) {
-            TRY(run(intake, intake->held / INTAKE_RUN * INTAKE_RUN));
+        if (intake->held >= intake->run) {
+            TRY(run(intake, intake->held / intake->run * intake->run));
         }
     }
     TRY(run(intake, intake->held));

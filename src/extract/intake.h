@@ -6,9 +6,6 @@
 #include "base/views.h"
 #include "image/loader.h"
 
-/* Pictures in a batch, unless the caller wants another number; and views that the network computes at a time. */
-enum { INTAKE_BATCH = 16, INTAKE_RUN = 16 };
-
 /* The outcome of reading a picture. */
 struct arrival {
     l3a_status status;
@@ -25,6 +22,7 @@ struct intake {
     struct arrival *arrivals; /* of the batch */
     float *planes;            /* of the good ones, those views that the network has not seen */
     float *features;          /* the caller's */
+    size_t run;               /* views that the network computes at a time */
     size_t views, room, held; /* rows of an image; views for which planes has room, and those it holds */
     size_t done;              /* views of the batch that have features */
 };

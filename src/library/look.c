@@ -29,7 +29,8 @@
 #include <time.h>
 
 #define NO_HEIF "HEIC and AVIF pictures are not looked at here"
-enum { EACH = 32, CHUNK = 16, MOST_WORKERS = 64, KIND = 8 };
+/* Pictures that a worker takes at a time: more than the fewest if the network likes more, and the workers have them together. */
+enum { FEWEST = 16, MOST = 256, CHUNKS = 2 /* of each worker, in a batch */, MOST_WORKERS = 64, KIND = 8 };
 static const uint64_t largest_file = 1 << 30;
 
 struct item {
@@ -64,7 +65,7 @@ struct look {
     l3a_context *context;
     const struct l3a_look_options *options;
     l3a_reader *readers[MOST_WORKERS];
-    size_t workers, numbers;
+    size_t workers, chunk, numbers;
     struct batch batch;
     int64_t last; /* id of the last row that was taken */
     uint64_t waiting;
@@ -82,9 +83,10 @@ struct hand {
 static void *work(void *argument) {
     const struct hand *hand = argument;
     struct batch *batch = hand->batch;
+    const size_t chunk = batch->look->chunk;
     size_t first;
-    while ((first = atomic_fetch_add(&batch->next, CHUNK)) < batch->count) {
-        batch->work(batch, hand->reader, first, first + CHUNK < batch->count ? first + CHUNK : batch->count);
+    while ((first = atomic_fetch_add(&batch->next, chunk)) < batch->count) {
+        batch->work(batch, hand->reader, first, first + chunk < batch->count ? first + chunk : batch->count);
     }
     return NULL;
 }
@@ -174,7 +176,7 @@ static void read_items(struct batch *batch, l3a_reader *reader, size_t first, si
 static l3a_status look_at(struct batch *batch, l3a_reader *reader, struct item **chosen, size_t count) {
     const size_t numbers = batch->look->numbers;
     l3a_context *context = reader_context(reader);
-    struct picture_source sources[CHUNK];
+    struct picture_source sources[MOST];
     struct arrival *arrivals = NULL;
     float *features = NULL;
     size_t good = 0;
@@ -205,7 +207,7 @@ done:
 
 /* Pictures that are too much together may not be too much one by one. */
 static void compute_items(struct batch *batch, l3a_reader *reader, size_t first, size_t last) {
-    struct item *chosen[CHUNK];
+    struct item *chosen[MOST];
     size_t count = 0;
     l3a_status status = L3A_OK;
     for (size_t i = first; i < last; i++) {
@@ -478,8 +480,12 @@ done:
     return status;
 }
 
+static size_t chunk_for(size_t share) {
+    return share < FEWEST ? FEWEST : share > MOST ? MOST : share;
+}
+
 static l3a_status look_through(struct look *look) {
-    const size_t size = EACH * look->workers;
+    const size_t size = CHUNKS * look->chunk * look->workers;
     l3a_status status = L3A_OK;
     TRY(allocate(look->context, size, sizeof *look->batch.items, &look->batch.items));
     TRY(allocate(look->context, size, look->numbers * sizeof *look->batch.features, &look->batch.features));
@@ -552,6 +558,7 @@ l3a_status l3a_library_look(l3a_library *library, const l3a_look_options *option
         TRY(library_make_slots(library));
         TRY(open_readers(&look));
         look.numbers = l3a_reader_width(look.readers[0]);
+        look.chunk = chunk_for(reader_batch(look.readers[0]) / look.workers);
         TRY(look_through(&look));
     }
     TRY(database_number(&library->database, count_waiting, shard, 2, 0, &waiting));

@@ -1,5 +1,6 @@
 /* The table of back ends, and the choice between them. */
 #include "net/back_end.h"
+#include "base/plugin.h"
 #include "net/cpu/cpu.h"
 
 static const struct network_back_end *const back_ends[] = {
@@ -17,6 +18,16 @@ const struct network_back_end *network_back_end_best(void) {
         i++;
     }
     return back_ends[i];
+}
+
+const struct network_back_end *network_back_end_of_device(const l3a_context *context) {
+    const struct network_back_end *back_end = context->plugin ? context->plugin->network : NULL;
+    return back_end && back_end->available() ? back_end : NULL;
+}
+
+const struct network_back_end *network_back_end_of(const l3a_context *context) {
+    const struct network_back_end *back_end = network_back_end_of_device(context);
+    return back_end ? back_end : network_back_end_best();
 }
 
 bool network_back_end_supports(const struct network_back_end *back_end, const struct network_use *use) {

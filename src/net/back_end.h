@@ -7,8 +7,8 @@
 
 #include "net/network.h"
 
-/* The numbers that matrix products multiply. Sums are float32 in either case. */
-enum number_type { NUMBER_FLOAT32, NUMBER_BFLOAT16 };
+/* Pictures at a time on the processor: the last bits of features depend on it, and must be those of earlier versions. */
+enum { PROCESSOR_BATCH = 16 };
 
 /* What a network is opened for. */
 struct network_use {
@@ -21,9 +21,10 @@ enum parameter_part { PARAMETER_VALUE, PARAMETER_GRADIENT };
 
 struct network_back_end {
     const char *name; /* `engine` in l3a_backbone_info */
+    size_t batch;     /* how many pictures it likes to be given at a time */
     /* Whether this build and this machine have it. The other calls are made only if they do. */
     bool (*available)(void);
-    /* Whether this machine has instructions for such a use. If not, open() fails and says why. NULL: float32 alone. */
+    /* Whether this machine, or the device, can compute for such a use. If not, open() fails and says why. NULL: float32 alone. */
     bool (*supports)(const struct network_use *use);
     /* Prepares a network: fused (fuse.h) to run, as described to train. It need not live longer than this call: what the back end
      * needs of it, it copies or converts. Memory comes from the network's context. */
@@ -34,6 +35,11 @@ struct network_back_end {
     /* Another state with the same parameters, for another thread. Memory comes from that context. It must be closed first. */
     l3a_status (*share)(l3a_context *context, const void *state, void **shared);
     void (*close)(void *state);
+    /* How long the largest batch takes on a device, without its way there and back; NULL if it has no way to go. */
+    l3a_status (*measure)(void *state, size_t *pictures, double *seconds);
+    /* What the last bits of features depend on besides the batch, such as the kind of device, versions of libraries and kernels
+     * that were chosen. An extraction goes on, and its shards are joined, only where this is the same. NULL: nothing. */
+    void (*describe)(const void *state, char *text, size_t capacity);
 
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.
@@ -45,10 +51,14 @@ struct network_back_end {
     l3a_status (*write)(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values);
 };
 
-/* All back ends of the library, the fastest first; the last is always available. NULL past the end. */
+/* All back ends of the library, for the processor, the fastest first; the last is always available. NULL past the end. */
 const struct network_back_end *network_back_end_at(size_t index);
 /* The first one that is available. */
 const struct network_back_end *network_back_end_best(void);
+/* The one of the context's device; NULL if it has no device, or one that does not compute networks. */
+const struct network_back_end *network_back_end_of_device(const l3a_context *context);
+/* That, or else the best one of the processor. */
+const struct network_back_end *network_back_end_of(const l3a_context *context);
 bool network_back_end_supports(const struct network_back_end *back_end, const struct network_use *use);
 
 #endif

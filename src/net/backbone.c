@@ -4,6 +4,7 @@
 #include "net/names.h"
 #include "net/recipe.h"
 #include "base/memory.h"
+#include "base/plugin.h"
 #include "base/sized.h"
 
 #include <math.h>
@@ -177,18 +178,39 @@ done:
     return status;
 }
 
-/* A processor without bf16 computes in float32. What a model has recorded stays. */
+static const enum number_type number_types[] = {
+    [L3A_NETWORK_FLOAT32] = NUMBER_FLOAT32, [L3A_NETWORK_BF16] = NUMBER_BFLOAT16, [L3A_NETWORK_FLOAT16] = NUMBER_FLOAT16};
+
+/* Of a network whose features are new, if nothing was asked for. */
+static l3a_network_precision usual_precision(const l3a_context *context, const struct network_back_end *back_end) {
+    const struct network_use half = {.numbers = NUMBER_FLOAT16};
+    const bool on_device = back_end == network_back_end_of_device(context);
+    return on_device && network_back_end_supports(back_end, &half) ? L3A_NETWORK_FLOAT16 : L3A_NETWORK_FLOAT32;
+}
+
+/* What the back end lacks is computed in float32. What a model has recorded stays. */
 static void choose_numbers(l3a_context *context, const struct network_back_end *back_end, bool recorded,
                            struct backbone_recipe *recipe, struct network_use *use) {
-    use->numbers = recipe->precision == L3A_NETWORK_BF16 ? NUMBER_BFLOAT16 : NUMBER_FLOAT32;
+    if (recipe->precision == L3A_NETWORK_USUAL) {
+        recipe->precision = usual_precision(context, back_end);
+    }
+    use->numbers = number_types[recipe->precision];
     if (!network_back_end_supports(back_end, use)) {
+        const char *name = precision_text(recipe->precision);
         report_warning(context,
-                       "%s cannot compute in bf16 on this processor, so the network is computed in float32; its features "
-                       "differ a little from those in bf16",
-                       back_end->name);
+                       "%s cannot compute in %s here, so the network is computed in float32; its features differ a little from "
+                       "those in %s",
+                       back_end->name, name, name);
         use->numbers = NUMBER_FLOAT32;
         recipe->precision = recorded ? recipe->precision : L3A_NETWORK_FLOAT32;
     }
+}
+
+/* As many pictures as the back end likes, as long as they are not too large. */
+static size_t choose_batch(const struct network_back_end *back_end, size_t side) {
+    const uint64_t largest = 512 << 20, fit = largest / (3 * side * side * sizeof(float));
+    const size_t liked = back_end->batch ? back_end->batch : PROCESSOR_BATCH;
+    return liked <= PROCESSOR_BATCH || liked <= fit ? liked : fit > PROCESSOR_BATCH ? (size_t)fit : PROCESSOR_BATCH;
 }
 
 static void describe_to(const struct reading *reading, l3a_backbone_info *info) {
@@ -217,7 +239,8 @@ l3a_status backbone_open_from(l3a_context *context, const struct parameter_sourc
     choose_numbers(context, back_end, source->recorded, &reading.recipe, &use);
     describe_to(&reading, &made->info);
     made->info.engine = back_end->name;
-    made->info.computed = use.numbers == NUMBER_BFLOAT16 ? L3A_NETWORK_BF16 : L3A_NETWORK_FLOAT32;
+    made->info.computed = use.numbers == NUMBER_FLOAT32 ? L3A_NETWORK_FLOAT32 : reading.recipe.precision;
+    made->info.batch = choose_batch(back_end, made->info.size);
     TRY(back_end->open(&reading.network, &use, &made->state));
     *backbone = made;
     made = NULL;
@@ -242,13 +265,32 @@ done:
     return status;
 }
 
+/* Opens it on the context's device, if that computes networks. A context that is still choosing takes the processor if the device
+ * has no room for the network, or fails. */
+static l3a_status open_where_it_runs(l3a_context *context, const struct parameter_source *source,
+                                     const l3a_backbone_options *options, l3a_backbone **backbone) {
+    const bool on_device = network_back_end_of_device(context) != NULL;
+    if (context->plugin && !on_device) {
+        report_note(context, "networks run on the processor: %s cannot compute them here", context->device_name);
+    }
+    l3a_status status = backbone_open_from(context, source, network_back_end_of(context), options, backbone);
+    if (on_device && status == L3A_OK) {
+        context->choosing = false;
+    } else if (on_device && context->choosing && (status == L3A_ERROR_MEMORY || status == L3A_ERROR_DEVICE)) {
+        device_leave(context, "%s", context->error_text);
+        context->error_text[0] = context->error_hint[0] = 0;
+        status = backbone_open_from(context, source, network_back_end_of(context), options, backbone);
+    }
+    return status;
+}
+
 /* recorded: a model was learned with it */
 static l3a_status open_checkpoint(l3a_context *context, struct checkpoint *checkpoint, bool recorded,
                                   const l3a_backbone_options *options, l3a_backbone **backbone) {
     struct parameter_source source;
     parameter_source_checkpoint(checkpoint, &source);
     source.recorded = recorded;
-    const l3a_status status = backbone_open_from(context, &source, network_back_end_best(), options, backbone);
+    const l3a_status status = open_where_it_runs(context, &source, options, backbone);
     return status == L3A_OK ? L3A_OK : fail_in(context, status, "%s", checkpoint_path(checkpoint));
 }
 
@@ -297,6 +339,10 @@ l3a_status backbone_open_inside(l3a_context *context, const char *path, const ch
 done:
     checkpoint_free(checkpoint);
     return status;
+}
+
+size_t backbone_batch(const l3a_backbone *backbone) {
+    return backbone->info.batch;
 }
 
 const char *l3a_backbone_engine(void) {

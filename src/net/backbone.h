@@ -37,6 +37,8 @@ l3a_status backbone_open_known(l3a_context *context, const char *path, const cha
  * that of the checkpoint they came from; it may be NULL. */
 l3a_status backbone_open_inside(l3a_context *context, const char *path, const char *prefix, const char *sha256,
                                 const l3a_backbone_options *options, l3a_backbone **backbone);
+/* How many pictures to give it at a time. */
+size_t backbone_batch(const l3a_backbone *backbone);
 /* Makes a second backbone, for another thread, with the parameters of the first, which must outlive it. The context must have as
  * many threads as the first one's: the layout of the parameters may depend on their number. */
 l3a_status backbone_share(l3a_context *context, const l3a_backbone *first, l3a_backbone **backbone);

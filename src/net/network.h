@@ -14,8 +14,7 @@
 
 #include "net/parameters.h"
 #include "net/positions.h"
-
-enum activation { LINEAR_ACTIVATION, RELU, LEAKY_RELU, GELU, QUICK_GELU, TANH_GELU };
+#include "net/types.h"
 
 enum net_layer_kind {
     LAYER_SPACE_TO_DEPTH,
@@ -45,11 +44,6 @@ enum net_layer_kind {
 /* The number of a value; NOTHING means none. */
 typedef size_t value;
 enum { NOTHING = 0, PICTURE = 1 };
-
-/* channels x height x width of one picture. For tokens, height is their number and width is 1. */
-struct shape {
-    size_t channels, height, width;
-};
 
 /* Limits of a network, so that back ends can work with arrays of a fixed size: the tokens of attention, the channels of squeeze and
  * excite, and the outputs. */

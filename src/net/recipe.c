@@ -3,7 +3,7 @@
  *   preprocess   rgb 224x224 bilinear mean 0.5 std 0.5              the whole picture, squashed
  *                rgb 224x224 bicubic mean 0.5 std 0.5 crop 0.9      what is in the middle, without distortion; "crop 0.9 squashed"
  *                                                                   with it, and "crop 0.9 down" with another rounding (prepare.h)
- *   network      heads 16, quick_gelu, epsilon 1e-05, layer 11, bf16
+ *   network      heads 16, quick_gelu, epsilon 1e-05, layer 11, bf16                 or float16
  *
  * Only what is not usual is in the second one, in this order: heads of 64 numbers, GELU, an epsilon of 1e-06 (1e-05 in ResNets and
  * TResNets), strides in the 3 x 3 convolutions, all blocks, and float32 are. A network of which all is usual has no such text, as
@@ -32,6 +32,14 @@ static const struct {
                    {"tanh_gelu", L3A_ACTIVATION_TANH_GELU, TANH_GELU}};
 enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
+static const char *const precisions[] = {
+    [L3A_NETWORK_FLOAT32] = "float32", [L3A_NETWORK_BF16] = "bf16", [L3A_NETWORK_FLOAT16] = "float16"};
+enum { PRECISIONS = sizeof precisions / sizeof *precisions };
+
+const char *precision_text(l3a_network_precision precision) {
+    return precisions[precision];
+}
+
 const char *pool_text(l3a_pool pool) {
     return (size_t)pool < POOLS ? pools[pool] : NULL;
 }
@@ -53,7 +61,7 @@ static l3a_status check_options(l3a_context *context, const l3a_backbone_options
             (int)options->filter);
     FAIL_IF((unsigned)options->activation > ACTIVATIONS, context, L3A_ERROR_OPTION, NULL, "there is no activation %d",
             (int)options->activation);
-    FAIL_IF((unsigned)options->precision > L3A_NETWORK_BF16, context, L3A_ERROR_OPTION, NULL, "there is no precision %d",
+    FAIL_IF((unsigned)options->precision > L3A_NETWORK_USUAL, context, L3A_ERROR_OPTION, NULL, "there is no precision %d",
             (int)options->precision);
     FAIL_IF(options->side > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
             "pictures of %zu x %zu are too large; the side can be at most %d", options->side, options->side, LARGEST_SIDE);
@@ -171,8 +179,8 @@ static void print_network(const struct family *family, const struct backbone_rec
     if (recipe->layer) {
         add_item(text, capacity, &length, "layer %zu", recipe->layer);
     }
-    if (recipe->precision == L3A_NETWORK_BF16) {
-        add_item(text, capacity, &length, "bf16");
+    if (recipe->precision != L3A_NETWORK_FLOAT32) {
+        add_item(text, capacity, &length, "%s", precisions[recipe->precision]);
     }
 }
 
@@ -319,9 +327,11 @@ static bool parse_item(const char *item, size_t length, l3a_backbone_options *op
         options->offset = 1;
         return true;
     }
-    if (strcmp(text, "bf16") == 0) {
-        options->precision = L3A_NETWORK_BF16;
-        return true;
+    for (size_t i = L3A_NETWORK_FLOAT32 + 1; i < PRECISIONS; i++) {
+        if (strcmp(text, precisions[i]) == 0) {
+            options->precision = (l3a_network_precision)i;
+            return true;
+        }
     }
     if (strncmp(text, "epsilon ", 8) == 0) {
         return number_parse(text + 8, length - 8, &options->epsilon);

@@ -15,6 +15,8 @@ void recipe_describe(const struct family *family, const struct backbone_recipe *
  * what follows in preprocess. Returns false, and changes nothing, if it is not such a text. */
 bool recipe_parse(const char *preprocess, const char *pool, const char *network, l3a_backbone_options *options, const char **rest);
 /* "cls", "mean", …; NULL past the last pool. */
+/* "float32", "bf16", "float16" */
+const char *precision_text(l3a_network_precision precision);
 const char *pool_text(l3a_pool pool);
 
 #endif

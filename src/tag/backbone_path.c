@@ -231,7 +231,8 @@ static void complete_options(const l3a_backbone_options *recorded, l3a_backbone_
     given->epsilon = given->epsilon > 0 ? given->epsilon : recorded->epsilon;
     given->stride_first = given->stride_first ? given->stride_first : recorded->stride_first;
     given->offset = given->offset ? given->offset : recorded->offset;
-    given->precision = given->precision ? given->precision : recorded->precision;
+    const bool chosen = given->precision && given->precision != L3A_NETWORK_USUAL;
+    given->precision = chosen ? given->precision : recorded->precision;
     given->crop_rules = given->crop > 0 ? given->crop_rules : recorded->crop_rules;
     given->crop = given->crop > 0 ? given->crop : recorded->crop;
 }

@@ -185,14 +185,18 @@ done:
 l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features) {
     REQUIRE(reader, reader, inputs, features);
     const size_t input = l3a_reader_inputs(reader) / reader->views, width = l3a_reader_width(reader) / reader->views;
-    const size_t rows = pictures * reader->views;
+    const size_t rows = pictures * reader->views, run = backbone_batch(reader->backbone);
     l3a_status status = L3A_OK;
-    for (size_t first = 0; first < rows; first += INTAKE_RUN) {
-        const size_t count = rows - first < INTAKE_RUN ? rows - first : INTAKE_RUN;
+    for (size_t first = 0; first < rows; first += run) {
+        const size_t count = rows - first < run ? rows - first : run;
         TRY(l3a_backbone_run(reader->backbone, inputs + first * input, count, features + first * width));
     }
 done:
     return status;
+}
+
+size_t reader_batch(const l3a_reader *reader) {
+    return backbone_batch(reader->backbone);
 }
 
 l3a_context *reader_context(l3a_reader *reader) {
@@ -284,7 +288,7 @@ static l3a_status tag_sources(l3a_reader *reader, const struct picture_source *p
     struct delivery delivery = {.on_tags = on_tags, .user = user};
     struct scorer *edition = NULL;
     l3a_status status = L3A_OK;
-    const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
+    const size_t most = l3a_tagger_batch(reader->tagger), batch = count < most ? count : most;
     edition = tagger_borrow(reader->tagger);
     TRY(allocate(context, batch, l3a_reader_width(reader) * sizeof *delivery.features, &delivery.features));
     TRY(intake_open(context, reader->backbone, &reader->preparer.options, pictures, count, batch, &delivery.intake));

@@ -2,11 +2,13 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/plugin.h"
 #include "base/sized.h"
 #include "data/features.h"
 #include "extract/intake.h"
 #include "image/picture.h"
 #include "learn/model.h"
+#include "net/backbone.h"
 #include "tag/history.h"
 
 #include <inttypes.h>
@@ -149,7 +151,7 @@ static l3a_status make_lock(l3a_tagger *tagger) {
     return tagger->has_lock ? L3A_OK : fail(tagger->context, L3A_ERROR_MEMORY, NULL, "no memory for a lock");
 }
 
-/* Makes a tagger that has neither a model nor a backbone yet. */
+/* Makes a tagger that has neither a model nor a backbone yet, so its batch may not be known either. */
 static l3a_status tagger_start(l3a_context *context, const char *path, const l3a_tagger_options *options, l3a_tagger **tagger) {
     l3a_tagger *made = NULL;
     l3a_status status = L3A_OK;
@@ -157,7 +159,7 @@ static l3a_status tagger_start(l3a_context *context, const char *path, const l3a
             "a batch of %zu pictures; %d is the most", options->batch, LARGEST_BATCH);
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    made->batch = options->batch ? options->batch : INTAKE_BATCH;
+    made->batch = options->batch;
     made->views = options->views;
     made->commits = options->commit;
     TRY(make_lock(made));
@@ -169,21 +171,46 @@ done:
     return status;
 }
 
-l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options, l3a_tagger **tagger) {
+/* Whether to try again on the processor, because the model and its network do not both fit a device that was not asked for.
+ * choosing: that of the context, when nothing was on the device. */
+static bool leave_device(l3a_context *context, bool choosing, l3a_status status) {
+    const bool leaves = choosing && context->plugin && (status == L3A_ERROR_MEMORY || status == L3A_ERROR_DEVICE);
+    if (leaves) {
+        device_leave(context, "%s", context->error_text);
+    }
+    return leaves;
+}
+
+static l3a_status open_tagger(l3a_context *context, const char *path, const l3a_tagger_options *options, l3a_tagger **tagger) {
     l3a_tagger *made = NULL;
-    l3a_tagger_options chosen;
     l3a_status status = L3A_OK;
-    NEED(context, context, model_path, tagger);
-    TRY(READ_SIZED(context, options, chosen));
-    TRY(tagger_start(context, model_path, &chosen, &made));
-    TRY(scorer_load(context, model_path, made->views, NULL, &made->current));
-    TRY(tagger_open_backbone(made, &chosen));
+    TRY(tagger_start(context, path, options, &made));
+    TRY(scorer_load(context, path, made->views, NULL, &made->current));
+    TRY(tagger_open_backbone(made, options));
     TRY(check_backbone(made, made->current));
     *tagger = made;
     made = NULL;
 done:
     l3a_tagger_free(made);
     return status;
+}
+
+l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options, l3a_tagger **tagger) {
+    l3a_tagger_options chosen;
+    l3a_status status = L3A_OK;
+    NEED(context, context, model_path, tagger);
+    TRY(READ_SIZED(context, options, chosen));
+    const bool choosing = context->choosing;
+    status = open_tagger(context, model_path, &chosen, tagger);
+    if (leave_device(context, choosing, status)) {
+        status = open_tagger(context, model_path, &chosen, tagger);
+    }
+done:
+    return status;
+}
+
+size_t l3a_tagger_batch(const l3a_tagger *tagger) {
+    return !tagger ? 0 : tagger->batch ? tagger->batch : backbone_batch(tagger->backbone);
 }
 
 /* Makes an empty model that takes the features of the tagger's backbone and remembers where that is. */
@@ -203,9 +230,26 @@ done:
     return status;
 }
 
+static l3a_status create_tagger(l3a_context *context, const char *path, const l3a_options *settings,
+                                const l3a_tagger_options *options, l3a_tagger **tagger) {
+    l3a_tagger *made = NULL;
+    l3a_status status = L3A_OK;
+    TRY(tagger_start(context, path, options, &made));
+    TRY(picture_options_read(context, options->picture_options, &made->picture));
+    TRY(l3a_backbone_open(context, options->backbone, options->backbone_options, &made->backbone));
+    const struct model_options own = model_options_of(settings);
+    TRY(tagger_loading(made, made->views ? made->views : scored_views(&own), &made->loading));
+    TRY(copy_text(context, options->backbone, strlen(options->backbone), &made->backbone_path));
+    TRY(make_model(made, settings));
+    *tagger = made;
+    made = NULL;
+done:
+    l3a_tagger_free(made);
+    return status;
+}
+
 l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const l3a_options *settings,
                              const l3a_tagger_options *options, l3a_tagger **tagger) {
-    l3a_tagger *made = NULL;
     l3a_tagger_options chosen;
     bool exists;
     l3a_status status = L3A_OK;
@@ -216,17 +260,12 @@ l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const
     TRY(file_exists(context, model_path, &exists));
     FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another name, or open this model", "%s: there is a file already",
             model_path);
-    TRY(tagger_start(context, model_path, &chosen, &made));
-    TRY(picture_options_read(context, chosen.picture_options, &made->picture));
-    TRY(l3a_backbone_open(context, chosen.backbone, chosen.backbone_options, &made->backbone));
-    const struct model_options own = model_options_of(settings);
-    TRY(tagger_loading(made, made->views ? made->views : scored_views(&own), &made->loading));
-    TRY(copy_text(context, chosen.backbone, strlen(chosen.backbone), &made->backbone_path));
-    TRY(make_model(made, settings));
-    *tagger = made;
-    made = NULL;
+    const bool choosing = context->choosing;
+    status = create_tagger(context, model_path, settings, &chosen, tagger);
+    if (leave_device(context, choosing, status)) {
+        status = create_tagger(context, model_path, settings, &chosen, tagger);
+    }
 done:
-    l3a_tagger_free(made);
     return status;
 }
 

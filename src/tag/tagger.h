@@ -30,10 +30,10 @@ struct l3a_tagger {
     l3a_picture_options picture;
     size_t views;               /* of pictures to tag; 0: as the model says */
     l3a_loader_options loading; /* of pictures to tag */
-    size_t batch;
-    l3a_model *model;     /* the writer's; NULL: not needed yet */
-    bool created;         /* it was not loaded from a file */
-    l3a_history *history; /* of that model; NULL: not needed yet */
+    size_t batch;               /* pictures at a time; 0: as many as the backbone likes */
+    l3a_model *model;           /* the writer's; NULL: not needed yet */
+    bool created;               /* it was not loaded from a file */
+    l3a_history *history;       /* of that model; NULL: not needed yet */
     struct library library;
     bool commits; /* changes are in the journal before anybody sees them */
     bool behind;  /* the model has changes that readers do not see yet, because memory was short */

@@ -23,7 +23,7 @@ static l3a_status keep_outcome(struct teaching *teaching, size_t index, const st
 static l3a_status compute_features(struct teaching *teaching, const struct picture_source *pictures, const size_t *indices,
                                    size_t count) {
     const l3a_tagger *tagger = teaching->tagger;
-    const size_t batch = count < tagger->batch ? count : tagger->batch;
+    const size_t most = l3a_tagger_batch(tagger), batch = count < most ? count : most;
     struct intake intake = {0};
     l3a_status status = L3A_OK;
     TRY(intake_open(teaching->context, tagger->backbone, &teaching->loading, pictures, count, batch, &intake));

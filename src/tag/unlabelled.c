@@ -26,7 +26,7 @@ done:
 /* The features of pictures, of which those that cannot be read are left out. */
 static l3a_status look_at(l3a_tagger *tagger, const struct picture_source *sources, size_t count, struct library *made) {
     l3a_context *context = tagger->context;
-    const size_t batch = count < tagger->batch ? count : tagger->batch;
+    const size_t most = l3a_tagger_batch(tagger), batch = count < most ? count : most;
     const size_t numbers = view_rows(tagger->loading.views) * tagger->model->width;
     struct intake intake = {0};
     l3a_status status = L3A_OK;

@@ -144,25 +144,134 @@ else
     echo 'skipped: devices under mpirun (it or its plug-in is missing)'
 fi
 
-# Networks run on the processor, whatever the device: the help says so, and so does an extraction
-for command in extract tag; do
+# Networks run on the device. New files are in float16 there, unless something else is asked for
+for command in extract tag teach; do
     expect 0 '' l3a help $command
-    shows 'or auto; networks run on the processor [cpu]'
+    check "the help of $command" grep -q 'where networks run: cpu, cuda or cuda:N' <(tr -s ' \n' ' ' <"$work/stdout")
 done
 expect 0 '' l3a help extract
-check 'the help of extract' grep -q 'device has no effect here' <(tr -s ' \n' ' ' <"$work/stdout")
-expect 0 '' l3a help --format man extract
-check 'the manual page of extract' grep -q 'device has no effect here' <(tr -d '\\' <"$work/stdout" | tr -s ' \n' ' ')
+check 'the help of extract' grep -q 'the network runs on a GPU, in float16 unless --backbone-precision' <(tr -s ' \n' ' ' <"$work/stdout")
 /usr/bin/python3 "$here/make_pictures.py" "$work/pictures"
-pictures() { l3a extract --backbone "$L3A_SOURCE/models/demo_backbone.safetensors" --data "list:$work/pictures/list.csv" "$@"; }
+demo=$L3A_SOURCE/models/demo_backbone.safetensors
+pictures() { l3a extract --backbone "$demo" --data "list:$work/pictures/list.csv" "$@"; }
+full() { FAKE_NETWORKS='its memory is full' fake "$@"; }
+without() { FAKE_NETWORKS=none fake "$@"; }
+batches() { FAKE_BATCH=$1 fake "${@:2}"; }
+records() { check "$1: network '$2'" test "$(l3a info "$1" | sed -En 's/^  (record\.)?network: //p')" = "$2"; }
+# agree FILE FILE TOLERANCE WHAT: two feature files are of the same pictures, and their numbers differ by no more
+agree() {
+    check "$4" /usr/bin/python3 - "$1" "$2" "$3" <<'P'
+import json, struct, sys
+import numpy
+def read(path):
+    content = open(path, "rb").read()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    return [content[8 + length:][slice(*header[name]["data_offsets"])] for name in ("features", "ids", "labels")]
+one, other = read(sys.argv[1]), read(sys.argv[2])
+numbers = [numpy.frombuffer(features, numpy.float32) for features in (one[0], other[0])]
+sys.exit(one[1:] != other[1:] or not numpy.abs(numbers[0] - numbers[1]).max() <= float(sys.argv[3]))
+P
+}
 expect 0 '' pictures -o "$work/features"
-lacks 'no effect' 'without --device, nothing is said about it'
-expect 0 'warning: --device cuda has no effect: networks run on the processor' fake pictures --device cuda -o "$work/features-fake"
+lacks '(fake' 'the processor computes'
+expect 0 '(fake, float16)' fake pictures --device cuda -o "$work/features-half"
+lacks 'no effect' 'nothing is said against --device'
+records "$work/features-half" float16
+agree "$work/features" "$work/features-half" 0 'what this device calls float16 is float32'
+expect 0 '(fake)' fake pictures --device cuda --backbone-precision float32 -o "$work/features-fake"
 check 'the same features' cmp "$work/features" "$work/features-fake"
+expect 0 'using cuda:0' fake pictures --device auto -o "$work/features-auto"
+check 'the same features' cmp "$work/features-half" "$work/features-auto"
+expect 0 'no GPU is used: cuda:0: its memory is full' full pictures --device auto -o "$work/features-full"
+lacks 'cannot compute' 'nobody asked for float16'
+check 'the same features' cmp "$work/features" "$work/features-full"
+expect 2 'demo_backbone.safetensors: cuda:0: its memory is full' full pictures --device cuda -o "$work/none"
+expect 0 'networks run on the processor: cuda:0 cannot compute them here' without pictures --device cuda -o "$work/features-none"
+check 'the same features' cmp "$work/features" "$work/features-none"
+expect 0 'cannot compute in float16 here, so the network is computed in float32' pictures --backbone-precision float16 -o "$work/features-asked"
+check 'float32 is recorded' cmp "$work/features" "$work/features-asked"
+expect 2 "'fp8' is not one of float32|bf16|float16" pictures --backbone-precision fp8 -o "$work/none"
+for views in 1 5; do # batches that the pictures fill several times, with a rest, and not once
+    expect 0 '' pictures --views $views --float32 -o "$work/plain-$views"
+    for batch in 7 24 1000; do
+        expect 0 '' batches $batch pictures --views $views --float32 --device cuda -o "$work/features-$batch"
+        agree "$work/plain-$views" "$work/features-$batch" 1e-5 "$views views, batches of $batch"
+    done
+done
+
+# A device that is lost leaves what can be resumed there; with other batches or kernels, it begins again
+broken() { FAKE_LOST=3 fake "$@"; }
+expect 2 'cuda:0: the device failed' broken pictures --device cuda -o "$work/lost"
+check 'there is a part' test -e "$work/lost.part" -a ! -e "$work/lost"
+cp "$work/lost.part" "$work/other.part"
+cp "$work/lost.part" "$work/kernels.part"
+chosen() { FAKE_KERNELS='kernels B' fake "$@"; }
+expect 0 '' chosen pictures --device cuda -o "$work/kernels"
+check 'with other kernels' test -z "$(grep 'from an earlier run' "$work/stdout")"
+expect 0 '' batches 8 pictures --device cuda -o "$work/other"
+check 'with other batches' test -z "$(grep 'from an earlier run' "$work/stdout")"
+expect 0 '' fake pictures --device cuda -o "$work/lost"
+shows 'from an earlier run'
+check 'the same features' cmp "$work/features-half" "$work/lost"
+
+# Shards of a device consist of its batches, and are not joined with others
+for i in 1 2; do
+    expect 0 '' batches 24 pictures --device cuda --shard $i/2 -o "$work/shard-$i"
+    expect 0 '' batches 24 pictures --device cuda --backbone-precision float32 --shard $i/2 -o "$work/single-shard-$i"
+    expect 0 '' pictures --shard $i/2 -o "$work/plain-shard-$i"
+done
+expect 0 '' l3a merge "$work/shard-1" "$work/shard-2" -o "$work/joined"
+expect 0 '' batches 24 pictures --device cuda -o "$work/whole"
+check 'the joined file' cmp "$work/whole" "$work/joined"
+expect 2 "network is 'float16' in one and '' in the other" l3a merge "$work/shard-1" "$work/plain-shard-2" -o "$work/none"
+expect 2 "engine is 'fake, batches of 24, kernels A' in one and '' in the other" l3a merge "$work/single-shard-1" "$work/plain-shard-2" -o "$work/none"
+
+# A model and a feature file decide; float16 and float32 are not mixed
+few=("$work"/pictures/taught/*.png)
+few=("${few[@]:0:6}")
+teach() { l3a teach "$@" --tags thing; }
+new=(--backbone "$demo" --dim 64 --no-orient)
+expect 0 '' fake teach "$work/half.l3a" "${few[@]}" "${new[@]}" --device cuda
+records "$work/half.l3a" float16
+expect 0 '' teach "$work/single.l3a" "${few[@]}" "${new[@]}"
+records "$work/single.l3a" ''
+expect 0 '' fake teach "$work/asked.l3a" "${few[@]}" "${new[@]}" --device cuda --backbone-precision float32
+records "$work/asked.l3a" ''
+expect 0 'cannot compute in float16 here' l3a tag "$work/half.l3a" "${few[@]}" --long
+cp "$work/stdout" "$work/tags"
+expect 0 '' fake l3a tag "$work/half.l3a" "${few[@]}" --long --device cuda
+lacks 'cannot compute' 'the device has float16'
+check 'the same tags' cmp "$work/tags" "$work/stdout"
+expect 0 '' fake teach "$work/single.l3a" "${few[2]}" --instead --device cuda
+records "$work/single.l3a" ''
+expect 0 'cannot compute in float16 here' teach "$work/half.l3a" "${few[3]}" --instead
+records "$work/half.l3a" float16
+expect 2 "network is 'as usual', but the model was learned with 'float16'" l3a predict "$work/half.l3a" --features "$work/features"
+expect 2 "network is 'float16', but the model was learned with 'as usual'" l3a predict "$work/single.l3a" --features "$work/features-half"
+expect 0 '' l3a learn "$work/phases" --features "$work/features-half" --classes stripes --dim 64 --privacy-limit 0
+expect 2 "network is 'as usual', but the model was learned with 'float16'" l3a learn "$work/phases" --features "$work/features" --classes 'Scheibe & Co'
+expect 0 '' fake l3a index "$work/half.l3a" "$work/pictures" --device cuda
+lacks 'cannot compute' 'the device has float16'
+for i in 1 2; do
+    expect 0 '' batches 24 l3a tag "$work/half.l3a" "$work/pictures" --device cuda --csv --shard $i/2 -o "$work/tags-$i"
+    expect 0 '' l3a tag "$work/half.l3a" "$work/pictures" --csv --shard $i/2 -o "$work/plain-tags-$i"
+done
+expect 0 '' l3a merge "$work/tags-1" "$work/tags-2" -o "$work/joined-tags"
+expect 0 '' batches 24 l3a tag "$work/half.l3a" "$work/pictures" --device cuda --csv -o "$work/whole-tags"
+check 'the joined tags' cmp "$work/whole-tags" "$work/joined-tags"
+expect 2 "the options are '--format csv --device cuda' and '--format csv'" l3a merge "$work/tags-1" "$work/plain-tags-2" -o "$work/none"
 
 # doctor: what is there, and what to install for what is not
 expect 0 '' fake l3a doctor
 shows 'device       cuda:0: Fake 0; --device cuda uses it' 'GFLOP/s in single precision' 'of its memory'
+expect 0 '' fake l3a doctor --backbone "$demo" --device cuda
+shows '(fake on cuda:0)' 'float32: ' 'float16: ' '16 at a time'
+check 'what the device lacks is not measured' test -z "$(grep bf16 "$work/stdout")"
+expect 0 '' l3a doctor --backbone "$demo"
+shows 'on the processor)' 'float32: '
+check 'what the processor lacks is not measured' test -z "$(grep float16 "$work/stdout")"
+check 'and nobody warns of it' test ! -s "$work/stderr"
 expect 0 '' bare l3a doctor
 shows 'device       no GPU: device cuda: cannot load the plug-in' 'install l3a-backend-cuda' \
     'figures      only SVG: plug-in figure: cannot load the plug-in: /nowhere/libl3a-figure.so' 'install l3a-figures' \

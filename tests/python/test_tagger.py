@@ -6,6 +6,7 @@ import os
 import pickle
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -63,6 +64,35 @@ class Pictures(unittest.TestCase):
     def by_command(self):
         for name in self.colours:
             command("teach", "theirs.safetensors", *self.paths[name][:3], "--tags", name, "--backbone", BACKBONE, "--threads", 1)
+
+
+class OnADevice(Pictures):
+    """With the plug-in that makes a device of the processor. It is loaded in a process of its own."""
+
+    def records(self, *lines, device="cuda"):
+        """What the record `network` says of a new model."""
+        program = ["import l3a, sys", *lines, "l3a.Tagger.open('made.safetensors').close()"]
+        plugins = {"LD_LIBRARY_PATH": str(support.BUILD / "tests/driver"), "L3A_PLUGIN_PATH": str(support.BUILD / "tests/fake")}
+        Path("made.safetensors").unlink(missing_ok=True)
+        done = subprocess.run([sys.executable, "-c", "\n".join(program), str(BACKBONE), device], text=True, capture_output=True,
+                              env={**os.environ, **plugins, "PYTHONPATH": str(support.SOURCE / "python")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return support.tensors("made.safetensors")[1].get("record.network")
+
+    @unittest.skipUnless((support.BUILD / "tests/fake/libl3a-cuda.so").exists(), "the plug-in for tests was not built")
+    def test_a_new_model_is_in_float16_on_a_device_alone(self):
+        create = "tagger = l3a.Tagger.create('made.safetensors', sys.argv[1], device=sys.argv[2], threads=1, dim=64{})"
+        teach = "tagger.teach('red0.jpg', 'red'); tagger.save(); tagger.close()"
+        self.assertEqual(self.records(create.format(""), teach), "float16")
+        self.assertEqual(self.records(create.format(""), teach, device="auto"), "float16")
+        self.assertIsNone(self.records(create.format(""), teach, device="cpu"))
+        self.assertIsNone(self.records(create.format(", backbone_precision='float32'"), teach))
+        again = "l3a.Tagger.open('made.safetensors', device='cuda').tag('red1.jpg')"
+        self.assertEqual(self.records(create.format(", backbone_precision='float16'"), teach, again), "float16")
+
+    def test_precisions_that_there_are(self):
+        with self.assertRaisesRegex(ValueError, "'float32', 'bf16' or 'float16'"):
+            l3a.Tagger.create("model.safetensors", BACKBONE, backbone_precision="fp8")
 
 
 class AsTheCommand(Pictures):

@@ -1,11 +1,18 @@
-/* CUDA without a device: the functions of its runtime, cuBLAS and cuSOLVER that the plug-in calls, and the plug-in's own kernels.
- * Memory is the processor's, copies are made, and nothing is computed: new memory is zeros. Any call can be made to fail, and what
- * is held is counted. The plug-in's own files, compiled as for a real device, are linked with this (test_cuda_failures.c). */
+/* CUDA without a device: the functions of its runtime, cuBLAS and cuSOLVER that the plug-in calls, and the kernels of its algebra.
+ * Memory is the processor's, copies are made, and the algebra computes nothing: new memory is zeros. What networks do is computed:
+ * their kernels run for real (emulate_cuda.h), and so do the products of cuBLASLt (fake_cublas_lt.c). Any call can be made to fail,
+ * and what is held is counted. The plug-in's own files, compiled as for a real device, are linked with this
+ * (test_cuda_failures.c). */
 #include "fake_cuda.h"
+#include "fake_calls.h"
 
-#include "algebra/cuda/cuda.h"
-#include "algebra/cuda/sort.h"
+#include "cuda/algebra/algebra.h"
+#include "cuda/algebra/sort.h"
+#include "cuda/net/cudnn.h"
 
+#include "emulated_threads.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +23,7 @@ static struct fake_cuda *const fake = &l3a_fake_cuda;
 
 /* ---- Calls that fail ---- */
 
-static bool fails(const char *name) {
+bool fails(const char *name) {
     fake->calls++;
     const bool now = fake->failing && fake->calls >= fake->failing && (fake->failure == DEVICE_LOST || !fake->failed);
     if (now && !fake->failed) {
@@ -25,14 +32,14 @@ static bool fails(const char *name) {
     return now;
 }
 
-static cudaError_t answer(const char *name) {
+cudaError_t answer(const char *name) {
     static const cudaError_t codes[] = {[NO_MEMORY] = cudaErrorMemoryAllocation,
                                         [LAUNCH_FAILURE] = cudaErrorLaunchFailure,
                                         [DEVICE_LOST] = cudaErrorDevicesUnavailable};
     return fails(name) ? codes[fake->failure] : cudaSuccess;
 }
 
-static cublasStatus_t answer_blas(const char *name) {
+cublasStatus_t answer_blas(const char *name) {
     static const cublasStatus_t codes[] = {[NO_MEMORY] = CUBLAS_STATUS_ALLOC_FAILED,
                                            [LAUNCH_FAILURE] = CUBLAS_STATUS_EXECUTION_FAILED,
                                            [DEVICE_LOST] = CUBLAS_STATUS_INTERNAL_ERROR};
@@ -51,10 +58,13 @@ static cusolverStatus_t answer_solver(const char *name) {
 enum { MOST = 4096 };
 
 static struct held {
+    void *base; /* what is freed */
     char *memory;
     size_t bytes;
     bool pinned;
 } held[MOST];
+
+enum { ALIGNED = 256 /* as a device's memory is */, LARGE = 1 << 20 };
 
 /* What holds this address; NULL: nothing. */
 static struct held *find(const void *address) {
@@ -66,35 +76,52 @@ static struct held *find(const void *address) {
     return NULL;
 }
 
-static void *hold(size_t bytes, bool pinned) {
+/* A large piece costs nothing until it is used. A small one ends where it should, so that sanitizers see what goes beyond. */
+static void allocate_zeros(struct held *place, size_t bytes) {
+    if (bytes >= LARGE) {
+        place->base = calloc(1, bytes + ALIGNED);
+        place->memory = place->base ? (char *)place->base + (ALIGNED - (uintptr_t)place->base % ALIGNED) : NULL;
+    } else if (posix_memalign(&place->base, ALIGNED, bytes) == 0) {
+        place->memory = memset(place->base, 0, bytes);
+    }
+    if (!place->memory) {
+        abort();
+    }
+}
+
+void *hold(size_t bytes, bool pinned) {
     struct held *place = held;
     while (place < held + MOST && place->memory) {
         place++;
     }
-    if (place == held + MOST || !(place->memory = calloc(1, bytes))) {
+    if (place == held + MOST) {
         abort();
     }
+    allocate_zeros(place, bytes);
     place->bytes = bytes;
     place->pinned = pinned;
     fake->objects++;
     return place->memory;
 }
 
-static void drop(const void *object) {
+void drop(const void *object) {
     struct held *place = find(object);
     if (!place || place->memory != object) {
         fake->misuses++;
         return;
     }
-    free(place->memory);
+    free(place->base);
     *place = (struct held){0};
     fake->objects--;
 }
 
-/* Whether `bytes` from an address on are memory of the fake's, or the processor's. */
-static bool fits(const void *address, size_t bytes) {
+bool fits(const void *address, size_t bytes) {
     const struct held *place = find(address);
     return !place || bytes <= place->bytes - (size_t)((const char *)address - place->memory);
+}
+
+void count_misuse(void) {
+    fake->misuses++;
 }
 
 /* A handle is held if the call succeeds. */
@@ -129,8 +156,11 @@ ACCEPT(cudaStreamSynchronize, cudaStream_t stream)
 ACCEPT(cudaStreamWaitEvent, cudaStream_t stream, cudaEvent_t event, unsigned flags)
 ACCEPT(cudaEventRecord, cudaEvent_t event, cudaStream_t stream)
 ACCEPT(cudaEventSynchronize, cudaEvent_t event)
+ACCEPT(cudaEventElapsedTime, float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 ACCEPT(cudaMemPoolSetAttribute, cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
 ACCEPT(cudaMemPoolTrimTo, cudaMemPool_t pool, size_t bytes)
+
+ACCEPT(cudaFuncSetAttribute, const void *kernel, enum cudaFuncAttribute attribute, int value)
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
     (void)stream;
@@ -235,7 +265,20 @@ const char *cudaGetErrorName(cudaError_t code) {
     return code == cudaErrorLaunchFailure ? "cudaErrorLaunchFailure" : "cudaErrorDevicesUnavailable";
 }
 
-/* ---- Kernels ---- */
+/* ---- Kernels of networks, which run ---- */
+
+cudaError_t emulated_answer(const char *kernel) {
+    return answer(kernel);
+}
+
+/* ---- cuDNN: src/cuda/net/cudnn.c, which looks for it, is not linked with this file, which has its function ---- */
+
+const struct cudnn_functions *cudnn_find(char *text, size_t capacity) {
+    snprintf(text, capacity, "there is no cuDNN");
+    return NULL;
+}
+
+/* ---- Kernels of the algebra, which do not ---- */
 
 ACCEPT(kernel_entries, cudaStream_t stream, real type, uint64_t seed, size_t width, size_t dim, void *values)
 ACCEPT(kernel_split_entries, cudaStream_t stream, uint64_t seed, size_t width, size_t dim, float *values)

@@ -59,6 +59,7 @@ const struct layer_case layer_cases[] = {
     {"layer norm of pixels", LAYER_NORM, 24, 6, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"attention", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, many tokens", LAYER_ATTENTION, 0, 60, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, false, OWN_KEYS},
+    {"attention, one head", LAYER_ATTENTION, 0, 36, 0, 4, 0, 1, 1, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, keys beside", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, true, KEYS_BESIDE},
     {"attention, only keys beside", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 3, LINEAR_ACTIVATION, true, ONLY_KEYS_BESIDE},
     {"first token", LAYER_FIRST_TOKEN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},

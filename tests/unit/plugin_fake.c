@@ -6,12 +6,19 @@
  *   FAKE_LOG       a file that gets a line for each device that is opened: the process of mpirun,
  *                  and the number of the device
  *   FAKE_LOST      the number of the call, from opening on, that fails, among those that expand,
- *                  add, keep and factor; all later ones fail, too */
+ *                  add, keep and factor, and compute pictures; all later ones fail, too
+ *   FAKE_NETWORKS  why it has no room for networks; "none": it does not compute them
+ *   FAKE_KERNELS   what else their features would depend on
+ *   FAKE_BATCH     how many pictures its networks like to be given at a time [16]
+ *
+ * Its networks are those of the processor. They call float32 float16, too, if they are asked to. */
 #include "algebra/cpu/cpu.h"
 #include "base/plugin.h"
+#include "net/back_end.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct algebra fake;
 static const struct plugin_host *host;
@@ -132,7 +139,95 @@ static l3a_status fake_memory(l3a_context *context, uint64_t *available) {
     return L3A_OK;
 }
 
-static const struct l3a_plugin plugin = {&fake, fake_open, fake_close, fake_describe, fake_memory};
+/* ---- Networks ---- */
+
+struct fake_state {
+    l3a_context *context;
+    void *state; /* of the processor's back end */
+};
+
+static bool fake_available(void) {
+    const char *why = getenv("FAKE_NETWORKS");
+    return !why || strcmp(why, "none") != 0;
+}
+
+static bool fake_supports(const struct network_use *use) {
+    return use->numbers != NUMBER_BFLOAT16;
+}
+
+static l3a_status make_state(l3a_context *context, struct fake_state **state) {
+    const l3a_status status = host->allocate(context, 1, sizeof **state, state);
+    if (status == L3A_OK) {
+        **state = (struct fake_state){.context = context};
+    }
+    return status;
+}
+
+static void fake_network_close(void *state) {
+    struct fake_state *made = state;
+    if (made->state) {
+        network_back_end_best()->close(made->state);
+    }
+    host->release(made->context, made);
+}
+
+static l3a_status fake_network_open(const struct network *network, const struct network_use *use, void **state) {
+    const struct network_use own = {.training = use->training, .pictures = use->pictures, .numbers = NUMBER_FLOAT32};
+    const char *why = getenv("FAKE_NETWORKS");
+    struct fake_state *made = NULL;
+    if (why) {
+        return host->fail(network->context, L3A_ERROR_MEMORY, "use the processor", "cuda:0: %s", why);
+    }
+    l3a_status status = make_state(network->context, &made);
+    status = status == L3A_OK ? network_back_end_best()->open(network, &own, &made->state) : status;
+    if (status == L3A_OK) {
+        *state = made;
+    } else if (made) {
+        fake_network_close(made);
+    }
+    return status;
+}
+
+static l3a_status fake_network_share(l3a_context *context, const void *state, void **shared) {
+    const struct fake_state *first = state;
+    struct fake_state *made = NULL;
+    l3a_status status = make_state(context, &made);
+    status = status == L3A_OK ? network_back_end_best()->share(context, first->state, &made->state) : status;
+    if (status == L3A_OK) {
+        *shared = made;
+    } else if (made) {
+        fake_network_close(made);
+    }
+    return status;
+}
+
+static l3a_status fake_network_run(void *state, const float *pictures, size_t count, float *const *outputs) {
+    struct fake_state *own = state;
+    const l3a_status status = call(own->context);
+    return status == L3A_OK ? network_back_end_best()->run(own->state, pictures, count, outputs) : status;
+}
+
+static void fake_network_describe(const void *state, char *text, size_t capacity) {
+    const char *kernels = getenv("FAKE_KERNELS");
+    (void)state;
+    snprintf(text, capacity, "%s", kernels ? kernels : "kernels A");
+}
+
+static struct network_back_end fake_network = {.name = "fake",
+                                               .available = fake_available,
+                                               .supports = fake_supports,
+                                               .open = fake_network_open,
+                                               .run = fake_network_run,
+                                               .share = fake_network_share,
+                                               .close = fake_network_close,
+                                               .describe = fake_network_describe};
+
+static const struct l3a_plugin plugin = {.algebra = &fake,
+                                         .network = &fake_network,
+                                         .open = fake_open,
+                                         .close = fake_close,
+                                         .describe = fake_describe,
+                                         .memory = fake_memory};
 
 L3A_PUBLIC plugin_entry l3a_plugin_cuda;
 
@@ -150,5 +245,6 @@ const void *l3a_plugin_cuda(uint32_t version) {
     fake.solution_bytes = fake_solution_bytes;
     fake.vectors_bytes = fake_vectors_bytes;
     fake.multiply_bytes = fake_multiply_bytes;
+    fake_network.batch = (size_t)number_of("FAKE_BATCH", PROCESSOR_BATCH);
     return version == PLUGIN_VERSION ? &plugin : NULL;
 }

@@ -330,7 +330,7 @@ static void what_preprocess_says(void **state) {
                                       "rgb 224x224 bilinear mean 0.5 std 0.5 crop 0",
                                       "rgb 224x224 bilinear mean 0.5 std 0.5 crop 1.1"};
     static const char *const bad_networks[] = {"heads",  "heads 4 gelu",   "heads 4,layer 2", "fp8",
-                                               ", bf16", "layer 99999999", "heads -1"};
+                                               ", bf16", "layer 99999999", "heads -1",        "float32"};
     l3a_backbone_options options;
     int orient;
     (void)state;
@@ -364,6 +364,9 @@ static void what_preprocess_says(void **state) {
     assert_int_equal(options.precision, L3A_NETWORK_BF16);
     assert_true(options.crop == 0.875 && options.epsilon == 1e-5 && options.stride_first && options.offset);
     assert_int_equal(orient, 1);
+    backbone_record_read("rgb 64x64 bilinear mean 0 std 1", "cls", "float16", &options, &orient);
+    assert_int_equal(options.side, 64);
+    assert_int_equal(options.precision, L3A_NETWORK_FLOAT16);
 }
 
 /* ---- Where the backbone is ---- */

@@ -204,11 +204,16 @@ def make_taggers():
         teach("renamed.l3a")
         l3a("rename", "renamed.l3a", "striped", "stripes")
         describe_tagger("renamed.l3a")
+    if has("teach", "activation"):
+        teach("network.l3a", "--heads", "2", "--activation", "quick_gelu", "--mean", "0.5", "--std", "0.5", backbone="vit")
+        describe_tagger("network.l3a")
     made = [("packed.l3a", "taught.l3a", []), ("packed-int8.l3a", "taught.l3a", ["--type", "int8", "--with-backbone", "--backbone-type", "float16"])]
     if FEW:
         made.pop()
     if os.path.exists("taught-views.l3a"):
         made.append(("packed-views.l3a", "taught-views.l3a", ["--with-backbone", "--backbone-type", "float16"]))
+    if os.path.exists("network.l3a"):
+        made.append(("packed-network.l3a", "network.l3a", []))
     for packed, model, how in made:
         l3a("pack", model, "-o", packed, *how)
         expected["packed"][packed] = tags(packed)

@@ -206,10 +206,11 @@ static bool available(void) {
 static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
     return use->numbers == NUMBER_FLOAT32 ? cpu_network_open(&products, network, NUMBER_FLOAT32, state)
                                           : fail(network->context, L3A_ERROR_OPTION, "use float32, or a build with oneDNN",
-                                                 "networks on BLAS cannot run in bf16");
+                                                 "networks on BLAS run in float32 alone");
 }
 
 const struct network_back_end blas_back_end = {.name = "blas",
+                                               .batch = PROCESSOR_BATCH,
                                                .available = available,
                                                .open = open,
                                                .run = cpu_network_run,

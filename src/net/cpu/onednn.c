@@ -388,16 +388,19 @@ static bool available(void) {
 /* oneDNN computes in bf16 without the instructions as well, but more slowly than in float32. */
 static bool supports(const struct network_use *use) {
     const unsigned instructions = (unsigned)dnnl_get_effective_cpu_isa(), needed = dnnl_cpu_isa_avx512_core_bf16;
-    return use->numbers == NUMBER_FLOAT32 || (instructions & needed) == needed;
+    return use->numbers == NUMBER_FLOAT32 || (use->numbers == NUMBER_BFLOAT16 && (instructions & needed) == needed);
 }
 
 static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
-    return supports(use) ? cpu_network_open(&products, network, use->numbers, state)
-                         : fail(network->context, L3A_ERROR_OPTION, "use float32",
-                                "this processor has no instructions for bf16 (AVX512_BF16 or AMX_BF16)");
+    return supports(use)
+               ? cpu_network_open(&products, network, use->numbers, state)
+               : fail(network->context, L3A_ERROR_OPTION, "use float32",
+                      use->numbers == NUMBER_FLOAT16 ? "networks on the processor cannot run in float16"
+                                                     : "this processor has no instructions for bf16 (AVX512_BF16 or AMX_BF16)");
 }
 
 const struct network_back_end onednn_back_end = {.name = "onednn",
+                                                 .batch = PROCESSOR_BATCH,
                                                  .available = available,
                                                  .supports = supports,
                                                  .open = open,

@@ -1,8 +1,6 @@
 /* Turns a list of layers into steps.
  *
- * Places: a value is alive from the layer that makes it to the last layer that reads it. Values are placed in the order in which
- * they are made, each at the lowest address where it overlaps no value alive at the same time. A layer that adds writes its output
- * over the value it adds to, and squeeze and excite writes over its input.
+ * Places: see places.c.
  *
  * Types: if the products read bf16, so are the values, as far as the kernels that make and read them can work with that
  * (kernels.h). What a product adds to has the type of what it makes. So the stream that a transformer's blocks add to, which a norm
@@ -12,14 +10,11 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "net/cpu/bfloat16.h"
+#include "net/places.h"
 
 #include <string.h>
 
 enum { ALIGNMENT = 16 }; /* floats */
-
-static value taken_over(const struct net_layer *layer) {
-    return layer->kind == LAYER_SQUEEZE_EXCITE ? layer->input : is_product(layer) ? layer->second : NOTHING;
-}
 
 static struct layout plain_layout(struct shape shape, size_t padded, size_t block) {
     return (struct layout){
@@ -161,56 +156,7 @@ done:
     return status;
 }
 
-/* Finds the last layer that reads each value or writes over it. */
-static l3a_status find_last_uses(const struct program *program, size_t *last_uses) {
-    const struct network *net = program->network;
-    for (size_t i = 0; i < net->layer_count; i++) {
-        const struct net_layer *layer = &net->layers[i];
-        last_uses[layer->input] = i;
-        last_uses[layer->second] = i;
-        last_uses[layer->output] = i;
-    }
-    for (size_t i = 0; i < net->output_count; i++) {
-        last_uses[net->outputs[i].value] = net->layer_count;
-    }
-    for (size_t i = 0; i < net->layer_count; i++) {
-        const value over = taken_over(&net->layers[i]);
-        const bool reads_it = is_product(&net->layers[i]) && over == net->layers[i].input;
-        if (over && (over == PICTURE || reads_it || last_uses[over] != i)) {
-            return fail(program->context, L3A_ERROR_STATE, NULL, "layer %zu overwrites a value that is still needed", i);
-        }
-    }
-    return L3A_OK;
-}
-
-/* A stretch of memory: the place of a value, and of the values that are written over it. */
-struct stretch {
-    size_t start, size, first, last;
-};
-
-static size_t lowest_place(const struct stretch *stretches, size_t count, const struct stretch *wanted) {
-    size_t place = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct stretch *other = &stretches[i];
-        const bool together = other->first <= wanted->last && wanted->first <= other->last;
-        if (together && place < other->start + other->size && other->start < place + wanted->size) {
-            place = other->start + other->size;
-            i = (size_t)-1; /* check all of them again */
-        }
-    }
-    return place;
-}
-
-static size_t last_use_of_place(const struct network *net, const size_t *last_uses, size_t layer) {
-    size_t last = last_uses[net->layers[layer].output];
-    while (last < net->layer_count && taken_over(&net->layers[last]) == net->layers[layer].output) {
-        layer = last;
-        last = last_uses[net->layers[layer].output];
-    }
-    return last;
-}
-
-static bool stretch_size(const struct program *program, value made, size_t *size) {
+static bool value_size(const struct program *program, value made, size_t *size) {
     const struct layout *layout = &program->layouts[made];
     uint64_t total = 0;
     if (!multiply_sizes(layout->padded, layout->height, &total) || !multiply_sizes(total, layout->width, &total) ||
@@ -223,32 +169,24 @@ static bool stretch_size(const struct program *program, value made, size_t *size
 
 static l3a_status place_values(struct program *program) {
     const struct network *net = program->network;
-    size_t *last_uses = NULL, count = 0, scratch = 0;
+    size_t *last_uses = NULL, *sizes = NULL, scratch = 0;
     struct stretch *stretches = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(program->context, net->value_count, sizeof *last_uses, &last_uses));
+    TRY(allocate_zeroed(program->context, net->value_count, sizeof *sizes, &sizes));
     TRY(allocate_zeroed(program->context, net->layer_count, sizeof *stretches, &stretches));
-    TRY(find_last_uses(program, last_uses));
     for (size_t i = 0; i < net->layer_count; i++) {
-        const struct net_layer *layer = &net->layers[i];
         scratch = program->steps[i].scratch > scratch ? program->steps[i].scratch : scratch;
-        if (taken_over(layer)) {
-            program->places[layer->output] = program->places[taken_over(layer)];
-            continue;
-        }
-        struct stretch *stretch = &stretches[count];
-        FAIL_IF(!stretch_size(program, layer->output, &stretch->size), program->context, L3A_ERROR_MEMORY, "use smaller pictures",
-                "the output of layer %zu does not fit in the address space", i);
-        stretch->first = i;
-        stretch->last = last_use_of_place(net, last_uses, i);
-        stretch->start = lowest_place(stretches, count++, stretch);
-        program->places[layer->output] = stretch->start;
-        program->scratch_place =
-            stretch->start + stretch->size > program->scratch_place ? stretch->start + stretch->size : program->scratch_place;
+        FAIL_IF(!value_size(program, net->layers[i].output, &sizes[net->layers[i].output]), program->context, L3A_ERROR_MEMORY,
+                "use smaller pictures", "the output of layer %zu does not fit in the address space", i);
     }
+    const size_t wrong = places_find(net, sizes, last_uses, stretches, program->places, &program->scratch_place);
+    FAIL_IF(wrong < net->layer_count, program->context, L3A_ERROR_STATE, NULL,
+            "layer %zu overwrites a value that is still needed", wrong);
     program->arena = program->scratch_place + scratch;
 done:
     release(program->context, last_uses);
+    release(program->context, sizes);
     release(program->context, stretches);
     return status;
 }
