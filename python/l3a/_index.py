@@ -53,9 +53,9 @@ class Library:
     """The pictures below some folders, each of which is looked at once. What was found out is kept in an index beside the model.
 
     ``model`` is a :class:`l3a.Tagger`, or the path of its model, which is then opened with ``backbone``, ``views`` and ``device`` as
-    :meth:`l3a.Tagger.open` does. ``index`` is the path of the index, if it is not ``MODEL.library``. If there is none yet, it is made,
-    unless ``existing`` is true. Features of another network, or of other views, are replaced, and their pictures looked at again; that is
-    an error if ``keep`` is true. The model does not need the index, and any number of libraries, in any number of processes, may use
+    :meth:`l3a.Tagger.open` does; without ``views``, pictures have those that the index has. ``index`` is the path of the index, if it is
+    not ``MODEL.library``. If there is none yet, it is made, unless ``existing`` is true. Features of another network, or of other views
+    than ``views`` says, are replaced, and their pictures looked at again; that is an error if ``keep`` is true. The model does not need the index, and any number of libraries, in any number of processes, may use
     the same one at the same time. The calls of one library take turns.
 
     >>> import l3a, os
@@ -86,6 +86,7 @@ class Library:
             raise problem("a tagger has a backbone, views and a device already", "leave them out, or give the path of the model")
         self._context = Context(threads=threads)  # many readers of a thread each are faster than one that has all threads
         each = 1 if device in (None, "cpu") else threads
+        views = views or self._views_of(model, index)
         #: The tagger, which can also be taught; see :meth:`index`.
         self.tagger: Tagger = Tagger.open(model, backbone, views=views, threads=each, device=device) if self._own else model
         #: The path of the index.
@@ -102,6 +103,17 @@ class Library:
             if self._own:
                 self.tagger.close()
             raise
+
+    def _views_of(self, model: Any, index: Any) -> int:
+        """The views that an index has; 0: there is none, or the model has its own."""
+        kind, views = ctypes.c_char_p(), ctypes.c_size_t()
+        if not self._own:
+            return 0
+        status = library.l3a_file_recognise(self._context.handle, path_bytes(model), ctypes.byref(kind))
+        if status == Status.OK and kind.value != b"packed":
+            path = path_bytes(index) if index is not None else path_bytes(model) + b".library"
+            self._context.call("l3a_library_views", path, ctypes.byref(views))
+        return views.value
 
     # ---- Opening and closing
     def close(self) -> None:

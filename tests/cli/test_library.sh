@@ -277,6 +277,17 @@ expect 0 'replaced' l3a index pets.l3a --index other.index --views 5 --format js
 holds 'other views are looked at again' "assert data['new'] == 70 and data['pictures'] == 70"
 expect 0 '' find_ --index other.index --views 5 --tag disc --format json
 holds 'tags with views' "assert data"
+cp stdout views.json
+expect 0 '' l3a index pets.l3a --index other.index --format json
+holds 'views that are not named are those of the index' "assert data['new'] == 0 and data['pictures'] == data['scored'] == 70"
+check 'and nothing is replaced' test ! -s stderr
+expect 0 '' find_ --index other.index --tag disc --format json
+check 'the same for what is found' cmp stdout views.json
+rm other.index
+expect 0 '' l3a index pets.l3a photos --index other.index --format json
+holds 'even if only the features are left' "assert data['new'] == 0 and data['recognised'] == 70, data"
+expect 0 'replaced' l3a index pets.l3a --index other.index --views 1 --format json
+holds 'and are replaced by others that are named' "assert data['new'] == 70"
 l3a pack pets.l3a -o packed.l3a --with-backbone --quiet >said || fail 'pack' said
 expect 0 '' l3a index packed.l3a photos
 expect 0 '' l3a find packed.l3a --tag disc --format json

@@ -410,6 +410,24 @@ def without(scratch, model, library):
         assert server.stop() == 0
 
 
+def views(scratch, model, library):
+    """The server looks at the views that the index has."""
+    index = scratch / "views.index"
+    subprocess.run([serving.COMMAND, "index", model, library, "--index", index, "--views", "5"], capture_output=True)  # two pictures cannot be read
+    looked = find_in(index, "SELECT count(*) FROM feature")
+    with Server(model, "--library", library, "--index", index) as server:
+        wait(server, lambda state: state["to_look"] == 0 and state["scored"] == state["done"], "the state of an index with views")
+        assert metrics(server)["l3a_library_looked_total"] == 0
+        assert len(find(server, "is:done", like=find(server, "is:done")["pictures"][0]["id"])["pictures"]) >= looked
+        assert server.stop() == 0
+    assert find_in(index, "SELECT value FROM meta WHERE key = 'recipe'").endswith("views 5")
+
+
+def find_in(index, question):
+    with contextlib.closing(sqlite3.connect(index)) as database:
+        return database.execute(question).fetchone()[0]
+
+
 def sidecars(scratch, model, library):
     """Tags beside the pictures, only where that is wanted."""
     def written():
@@ -478,6 +496,7 @@ def main(scratch, folder):
     damaged_meanwhile(model, library)
     only_this_folder(scratch, model, library)
     without(scratch, model, library)
+    views(scratch, model, library)
     sidecars(scratch, model, library)
     words(scratch, library)
     print(f"a library is remembered; a new picture had its tags after {seconds:.1f} s")

@@ -517,9 +517,19 @@ static void features_of_another_network_or_of_views_are_replaced(void **state) {
     look();
     assert_int_equal(looked.looked, PICTURES);
     assert_ok(context, l3a_library_features(library, picture_of("3.jpg").id, features));
+    /* A tagger that was not asked for any views replaces none. */
+    size_t kept;
+    l3a_library_free(library);
+    const l3a_library_options usual = {.size = sizeof usual, .index = small.index};
+    assert_fails(context, l3a_library_open(context, tagger, &usual, &library), L3A_ERROR_MISMATCH, "those of 5 views");
+    assert_ok(context, l3a_library_views(context, small.index, &kept));
+    assert_int_equal(kept, 5);
+    library = small_library_open(&small, context, views);
+    assert_int_equal(count_of("is:done"), PICTURES);
+    l3a_tagger *whole = small_library_tagger(&small, context, NULL, 1);
     /* Who still has it open for the other views does not write into the new file. */
     l3a_library_free(library);
-    library = small_library_open(&small, context, tagger);
+    library = small_library_open(&small, context, whole);
     l3a_library *other = small_library_open(&small, context, views);
     scan_and_look();
     assert_ok(context, l3a_library_features(library, picture_of("3.jpg").id, features));
@@ -528,6 +538,7 @@ static void features_of_another_network_or_of_views_are_replaced(void **state) {
     library = small_library_open(&small, context, tagger);
     scan_and_look();
     assert_int_equal(count_of("is:done"), PICTURES);
+    l3a_tagger_free(whole);
     l3a_tagger_free(views);
 }
 
