@@ -11,7 +11,7 @@
 
 const struct option find_options[] = {
     {"tag", "NAME…", "pictures that show this tag: somebody said so, or it is predicted"},
-    {"not", "NAME…", "pictures that do not show this tag"},
+    {"not", "NAME…", "pictures that were looked at and do not show this tag"},
     {"word", "WORD", "first those that the network, which knows 1,000 words of its own, takes for this"},
     {"like", "PICTURE…", "first those that are most like this picture, which need not be in the index"},
     {"part", "L,T,R,B", "with --like: only this part of the picture: left, top, right and bottom, from 0 to 1"},

@@ -542,6 +542,46 @@ static void features_of_another_network_or_of_views_are_replaced(void **state) {
     l3a_tagger_free(views);
 }
 
+/* ---- What is not known ---- */
+
+/* In an order that has all pictures, and not only those with scores. */
+static size_t count_by_date(const char *where) {
+    const l3a_find_options options = {.size = sizeof options, .where = where, .sort = "date"};
+    l3a_found *found = NULL;
+    assert_ok(context, l3a_library_find(library, &options, &found));
+    const size_t count = l3a_found_count(found);
+    l3a_found_free(found);
+    return count;
+}
+
+static void what_was_not_seen_is_neither_with_a_tag_nor_without(void **state) {
+    static const char *const known[] = {
+        "\"%s\" or not \"%s\"",           "not (not \"%s\" and \"%s\")", "is:tagged or is:untagged or is:said",
+        "not is:untagged or is:untagged", "is:unsure or not is:unsure",  "unsure:\"%s\" or not unsure:\"%s\""};
+    static const char *const every[] = {"not is:said or is:said", "name:broken or not name:broken", "is:failed or not is:failed",
+                                        "not \"%s\" or \"%s\" or is:failed or is:waiting",
+                                        "not (\"%s\" and is:done and \"%s\") or is:done"};
+    char where[200];
+    (void)state;
+    small_library_put_bytes(&small, "broken.jpg", "hello", 5);
+    scan_and_look();
+    assert_ok(context, l3a_library_score(library, 0, NULL));
+    small_library_put(&small, "new.jpg", 99);
+    scan();
+    assert_int_equal(count_of("is:failed"), 1);
+    assert_int_equal(count_of("is:waiting"), 1);
+    for (size_t k = 0; k < SMALL_CLASSES; k++) {
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+            snprintf(where, sizeof where, known[i], small_classes[k], small_classes[k]);
+            assert_int_equal(count_by_date(where), PICTURES);
+        }
+        for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
+            snprintf(where, sizeof where, every[i], small_classes[k], small_classes[k]);
+            assert_int_equal(count_by_date(where), PICTURES + 2);
+        }
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_library, close_library)
 
 int main(void) {
@@ -561,6 +601,7 @@ int main(void) {
         TEST(in_parts_and_shards),
         TEST(what_was_looked_at_before_a_cancel_stays),
         TEST(many_workers),
+        TEST(what_was_not_seen_is_neither_with_a_tag_nor_without),
         TEST(features_of_another_network_or_of_views_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
