@@ -1478,8 +1478,8 @@ typedef struct l3a_find_options {
     size_t like_count;
     const float *like_features; /* the same with features [like_rows x width] of other pictures */
     size_t like_rows;
-    const char *sort; /* "score", "date", "name", "unsure", "novel"; NULL: as asked for by word or like; or else by score if `where`
-                       * names a tag, and by date if it does not */
+    const char *sort; /* "score", "date", "name", "unsure", "novel"; NULL: as asked for by word or like, beside which only "score"
+                       * can stand; or else by score if `where` names a tag, and by date if it does not */
     uint64_t most;    /* the first of them; 0: all */
 } l3a_find_options;
 

@@ -247,9 +247,9 @@ class Library:
         otherwise.
 
         ``since`` and ``until`` are dates, or texts such as "2024" and "2024-06"; both are included. The order is that of ``sort``: "score"
-        (of the first tag in the expression), "date" (newest first), "name" or "unsure". ``word`` puts the pictures first in which the
-        network's own classifier sees that word, and ``like`` those that resemble others: ids, pictures that were found, or
-        anything that :meth:`l3a.Tagger.tag` takes. ``most`` is how many to return; 0: all."""
+        (of the first tag in the expression), "date" (newest first), "name", "unsure" or "novel". ``word`` puts the pictures first in which
+        the network's own classifier sees that word, and ``like`` those that resemble others: ids, pictures that were found, or
+        anything that :meth:`l3a.Tagger.tag` takes. Both are orders themselves. ``most`` is how many to return; 0: all."""
         options = sized(l3a_find_options, where=encode(_expression(where, since, until)), most=_count("most", most))
         options.word = None if word is None else encode(word)
         options.sort = None if sort is None else encode(sort)

@@ -419,6 +419,14 @@ expect 2 'use --format jsonl' l3a tag pets.l3a --watch incoming --json
 expect 2 "use '> tags.csv'" l3a tag pets.l3a --watch incoming -o tags.csv
 expect 2 '--index has no effect without --watch' l3a tag pets.l3a incoming --index x
 
+# ---- What cannot work together ----
+for order in date name unsure novel; do
+    expect 2 "to be like, and cannot be ordered by '$order'" find_ --like elsewhere/e03.jpg --sort $order
+done
+expect 2 '--scan has no effect with --words' find_ --words --scan
+expect 2 'use --format table, csv or json' find_ --words --format xmp
+expect 2 'use --format table, csv or json' find_ --words -0
+
 # ---- Words, on photographs ----
 devkit=${L3A_SHARED:-}/data/voc2007-small/VOCdevkit/VOC2007 backbone=${L3A_SHARED:-}/backbones/vit_tiny_patch16_224.safetensors
 if [ -d "$devkit" ] && [ -f "$backbone" ] && [ -z "${L3A_SANITIZE:-}" ]; then
@@ -438,7 +446,16 @@ if [ -d "$devkit" ] && [ -f "$backbone" ] && [ -z "${L3A_SANITIZE:-}" ]; then
     shows 'Old English sheepdog'
     expect 0 '' l3a find voc.l3a --words --format json
     holds 'words for programs' "assert len(data['words']) == 1000 and 'WordNet' in data['source']"
-    expect 0 '' l3a find voc.l3a --word dog --sort date --most 3
+    for order in date name unsure novel; do
+        expect 2 "ordered by the word, and cannot be ordered by '$order'" l3a find voc.l3a --word dog --sort $order
+        expect 2 "cannot be ordered by '$order'" l3a find voc.l3a --where 'word:dog x' --sort $order
+    done
+    expect 0 '' l3a find voc.l3a --word dog --sort score --most 3 --format paths
+    cp stdout words.paths
+    expect 0 '' l3a find voc.l3a --word dog --most 3 --format paths
+    check 'the order of the word is a score' cmp stdout words.paths
+    expect 0 '' l3a find voc.l3a --words sheepdog -o words.csv
+    check 'words in a file' grep -qx 'Old English sheepdog' words.csv
 else
     echo 'skipped: words (need VOC 2007 and the ViT-Tiny, and a build without sanitizers)'
 fi

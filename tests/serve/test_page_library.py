@@ -164,6 +164,7 @@ def first_tag(page, server, tag, truth, real):
         page.until(f"document.querySelector('#filter-title').textContent === 'word:{tag}' && document.querySelectorAll('.cell img[src]').length >= 12")
         assert shown(page)[:12] == names_of(find(server, word=tag))[:12]
         assert sum(name in truth for name in shown(page)[:12]) >= 9, shown(page)
+        assert not page.evaluate("document.querySelector('.order').checkVisibility()")  # the word is the order
         inspect(page, "a word")
         assert judge(page, truth, 8) == 8
         page.told(f"{tag}: 8 pictures accepted")

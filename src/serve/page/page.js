@@ -15,7 +15,7 @@ import * as picture from './picture.js';
 import * as store from './pictures.js';
 import {drawProblems, hideProblems} from './problems.js';
 import {quality} from './quality.js';
-import {filterOf, judgedTag, textOf} from './query.js';
+import {filterOf, isOrdered, judgedTag, textOf} from './query.js';
 import {reviewList, reviewUnsure, setReadonly} from './review.js';
 import {searchBox, showSearch} from './search.js';
 import {drawSelection, selectionOf} from './selection.js';
@@ -194,7 +194,7 @@ function drawHeading(now) {
   find('#filter-title').textContent = rules.title;
   find('#filter-count').textContent = isGroups || list.problem ? '' : isFiles ? count(files().length, 'file') : tag ? `${number(n.taught)} taught, ${number(n.suggested)} suggested here` : count(list.length, 'picture');
   find('#rename').hidden = !tag || limits.readonly;
-  find('.order').hidden = isFiles || isGroups || about.kind === 'like' || list.problem !== null;
+  find('.order').hidden = isFiles || isGroups || isOrdered(about) || list.problem !== null;
   drawReorder();
   find('#show-unsure').hidden = !list.hidden;
   find('#show-unsure').textContent = `Show ${number(list.hidden)} that it is not sure of`;
