@@ -1372,7 +1372,8 @@ typedef struct l3a_library_options {
 
 /* Opens or makes an index. One that is damaged is renamed to PATH.damaged-N, with a warning, and made again; but a file that
  * `index` names and that is something else is L3A_ERROR_FORMAT. Features that are missing, damaged or of another network are
- * replaced; those of other views only if the tagger's options name its views, or else that is L3A_ERROR_MISMATCH. A call that meets
+ * replaced; those of other views only if the tagger's options name its views, or else that is L3A_ERROR_MISMATCH. So is an
+ * index that belongs to another model, which is still there: tags and scores are those of one. A call that meets
  * damage later fails with L3A_ERROR_CHECKSUM; then open the library again with `check`, without `existing`. Pictures are looked at
  * as l3a_reader_tag_file() of the tagger does. NULL options: the defaults. Since 0.13. */
 L3A_PUBLIC l3a_status l3a_library_open(l3a_context *context, l3a_tagger *tagger, const l3a_library_options *options,

@@ -55,8 +55,9 @@ class Library:
     ``model`` is a :class:`l3a.Tagger`, or the path of its model, which is then opened with ``backbone``, ``views`` and ``device`` as
     :meth:`l3a.Tagger.open` does; without ``views``, pictures have those that the index has. ``index`` is the path of the index, if it is
     not ``MODEL.library``. If there is none yet, it is made, unless ``existing`` is true. Features of another network, or of other views
-    than ``views`` says, are replaced, and their pictures looked at again; that is an error if ``keep`` is true. The model does not need the index, and any number of libraries, in any number of processes, may use
-    the same one at the same time. The calls of one library take turns.
+    than ``views`` says, are replaced, and their pictures looked at again; that is an error if ``keep`` is true. The model does not need
+    the index, which belongs to this model: another one is refused. Any number of libraries, in any number of processes, may use the same
+    one at the same time. The calls of one library take turns.
 
     >>> import l3a, os
     >>> from PIL import Image

@@ -446,6 +446,7 @@ static l3a_status library_begin(l3a_library *library, const char *path, const l3
     l3a_status status = L3A_OK;
     TRY(make_recipe(library));
     TRY(open_or_make(library, path, options));
+    TRY(library_check_owner(library));
     TRY(meta_number(&library->database, "generation", -1, &generation));
     if (generation < 0) {
         TRY(adopt_features(library));

@@ -288,6 +288,25 @@ expect 0 '' l3a index pets.l3a photos --index other.index --format json
 holds 'even if only the features are left' "assert data['new'] == 0 and data['recognised'] == 70, data"
 expect 0 'replaced' l3a index pets.l3a --index other.index --views 1 --format json
 holds 'and are replaced by others that are named' "assert data['new'] == 70"
+# Tags and scores are those of one model.
+cp pets.l3a zebras.l3a
+for command in 'find --tag disc' index 'index photos' 'tag --watch photos'; do
+    set -- $command
+    expect 2 "other.index: the tags and scores in this index are those of another model, 'pets.l3a'" l3a "$1" zebras.l3a "${@:2}" --index other.index
+    check 'what to do' grep -q 'name another index with --index; or remove this one' stderr
+done
+expect 0 '' find_ --index other.index --tag disc --most 1
+mkdir together && cp pets.l3a other.index other.index.features-* together
+expect 0 '' l3a index together/pets.l3a --index together/other.index --format json
+holds 'model and index can be moved together' "assert data['new'] == 0 and data['pictures'] == 70"
+mv together/pets.l3a together/renamed.l3a
+expect 0 '' l3a find together/renamed.l3a --index together/other.index --tag disc --most 1
+mv zebras.l3a together/pets.l3a
+expect 2 "those of another model, 'renamed.l3a'" l3a find together/pets.l3a --index together/other.index
+rm together/other.index
+expect 0 '' l3a index together/pets.l3a photos --index together/other.index --format json
+holds 'a new index for another model, without a look at any picture' "assert data['new'] == 0 and data['recognised'] == 70, data"
+rm -r together
 l3a pack pets.l3a -o packed.l3a --with-backbone --quiet >said || fail 'pack' said
 expect 0 '' l3a index packed.l3a photos
 expect 0 '' l3a find packed.l3a --tag disc --format json

@@ -397,6 +397,15 @@ def without(scratch, model, library):
         assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})["pictures"][0]["tags"]
         assert any("is not remembered" in line for line in server.said), server.said
         assert server.stop() == 0
+    other, index = scratch / "zebras.l3a", scratch / "shared.index"  # tags and scores are those of one model
+    shutil.copy(model, other)
+    with Server(model, "--library", library, "--index", index) as server, Server(other, "--library", library, "--index", index) as second:
+        status = second.good("GET", "/v1/status")
+        assert status["index"] is False and "those of another model, 'model.l3a'" in status["index_problem"], status
+        assert any("name another index with --index" in line for line in second.said), second.said
+        assert second.ask("GET", "/v1/find")[0] == 404 and server.good("GET", "/v1/status")["index"] is True
+        done = subprocess.run([serving.COMMAND, "find", other, "--index", index], capture_output=True, text=True)
+        assert done.returncode == 2 and "those of another model, 'model.l3a'" in done.stderr, done
     packed = scratch / "packed.l3a"
     run("pack", model, "-o", packed)
     with Server(packed, "--library", library, "--readonly", "--backbone", BACKBONE) as server:

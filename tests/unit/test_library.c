@@ -6,6 +6,7 @@
 #include "small_library.h"
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -542,6 +543,54 @@ static void features_of_another_network_or_of_views_are_replaced(void **state) {
     l3a_tagger_free(views);
 }
 
+/* ---- Another model ---- */
+
+static l3a_tagger *tagger_of_copy(const char *name) {
+    const l3a_tagger_options options = {.size = sizeof options, .backbone = small.backbone};
+    l3a_tagger *made = NULL;
+    size_t count;
+    char *bytes = read_bytes(small.model, &count), *path = path_in(small.folder, name);
+    put_file(small.folder, name, bytes, count);
+    assert_ok(context, l3a_tagger_open(context, path, &options, &made));
+    free(bytes);
+    free(path);
+    return made;
+}
+
+static void forget_owner(void) {
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(small.index, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, "DELETE FROM meta WHERE key = 'model'", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(database);
+}
+
+static void an_index_belongs_to_one_model(void **state) {
+    const l3a_library_options options = {.size = sizeof options, .index = small.index};
+    l3a_tagger *other = tagger_of_copy("zebras.l3a");
+    l3a_library *second = NULL;
+    (void)state;
+    scan_and_look();
+    assert_fails(context, l3a_library_open(context, other, &options, &second), L3A_ERROR_MISMATCH, "of another model");
+    l3a_library_free(library);
+    library = small_library_open(&small, context, tagger);
+    /* One that is not there any more was renamed. */
+    char *elsewhere = path_in(small.folder, "elsewhere.l3a");
+    assert_int_equal(rename(small.model, elsewhere), 0);
+    second = small_library_open(&small, context, other);
+    assert_int_equal(rename(elsewhere, small.model), 0);
+    l3a_library_free(library);
+    assert_fails(context, l3a_library_open(context, tagger, &options, &library), L3A_ERROR_MISMATCH, "'zebras.l3a'");
+    library = second;
+    assert_int_equal(count_of("is:done"), PICTURES);
+    l3a_library_free(library);
+    /* One that was made by an earlier version belongs to nobody. */
+    forget_owner();
+    library = small_library_open(&small, context, tagger);
+    assert_fails(context, l3a_library_open(context, other, &options, &second), L3A_ERROR_MISMATCH, "of another model");
+    free(elsewhere);
+    l3a_tagger_free(other);
+}
+
 /* ---- What is not known ---- */
 
 /* In an order that has all pictures, and not only those with scores. */
@@ -601,6 +650,7 @@ int main(void) {
         TEST(in_parts_and_shards),
         TEST(what_was_looked_at_before_a_cancel_stays),
         TEST(many_workers),
+        TEST(an_index_belongs_to_one_model),
         TEST(what_was_not_seen_is_neither_with_a_tag_nor_without),
         TEST(features_of_another_network_or_of_views_are_replaced),
     };
