@@ -1376,18 +1376,23 @@ typedef struct l3a_library_options {
     const char *index;  /* path of the index; NULL: that of the model, with ".library" */
     int existing;       /* 1: L3A_ERROR_NOT_FOUND if there is none yet */
     int check;          /* 1: also checks all of it for damage, which takes a second or two per million pictures */
-    int keep;           /* 1: L3A_ERROR_MISMATCH rather than replacing features of another network or of other views */
+    int keep;           /* 1: L3A_ERROR_MISMATCH rather than replacing features of another network, or views asked for by name */
     const char *folder; /* absolute: only the pictures in this folder and below it are found, counted and told of; NULL: all. What
                          * is scanned, looked at and scored does not depend on it */
 } l3a_library_options;
 
 /* Opens or makes an index. One that is damaged is renamed to PATH.damaged-N, with a warning, and made again; but a file that
  * `index` names and that is something else is L3A_ERROR_FORMAT. Features that are missing, damaged or of another network are
- * replaced. A call that meets damage later fails with L3A_ERROR_CHECKSUM; then open the library again with `check`, without
- * `existing`. Pictures are looked at as l3a_reader_tag_file() of the tagger does. NULL options: the defaults. Since 0.13. */
+ * replaced; those of other views only if the tagger's options name its views, or else that is L3A_ERROR_MISMATCH. So is an
+ * index that belongs to another model, which is still there: tags and scores are those of one. A call that meets
+ * damage later fails with L3A_ERROR_CHECKSUM; then open the library again with `check`, without `existing`. Pictures are looked at
+ * as l3a_reader_tag_file() of the tagger does. NULL options: the defaults. Since 0.13. */
 L3A_PUBLIC l3a_status l3a_library_open(l3a_context *context, l3a_tagger *tagger, const l3a_library_options *options,
                                        l3a_library **library);
 L3A_PUBLIC void l3a_library_free(l3a_library *library);
+/* The views of the pictures in the index of this path, for the options of the tagger to open it with; 0: there is none, or it has
+ * no features. Since 0.14. */
+L3A_PUBLIC l3a_status l3a_library_views(l3a_context *context, const char *index, size_t *views);
 /* Adds a folder, with all below it; one that is below another is there already. Its pictures come with the next scan. Since 0.13.
  */
 L3A_PUBLIC l3a_status l3a_library_add(l3a_library *library, const char *folder);
@@ -1485,8 +1490,8 @@ typedef struct l3a_find_options {
     size_t like_count;
     const float *like_features; /* the same with features [like_rows x width] of other pictures */
     size_t like_rows;
-    const char *sort; /* "score", "date", "name", "unsure", "novel"; NULL: as asked for by word or like; or else by score if `where`
-                       * names a tag, and by date if it does not */
+    const char *sort; /* "score", "date", "name", "unsure", "novel"; NULL: as asked for by word or like, beside which only "score"
+                       * can stand; or else by score if `where` names a tag, and by date if it does not */
     uint64_t most;    /* the first of them; 0: all */
 } l3a_find_options;
 

@@ -53,10 +53,11 @@ class Library:
     """The pictures below some folders, each of which is looked at once. What was found out is kept in an index beside the model.
 
     ``model`` is a :class:`l3a.Tagger`, or the path of its model, which is then opened with ``backbone``, ``views`` and ``device`` as
-    :meth:`l3a.Tagger.open` does. ``index`` is the path of the index, if it is not ``MODEL.library``. If there is none yet, it is made,
-    unless ``existing`` is true. Features of another network, or of other views, are replaced, and their pictures looked at again; that is
-    an error if ``keep`` is true. The model does not need the index, and any number of libraries, in any number of processes, may use
-    the same one at the same time. The calls of one library take turns.
+    :meth:`l3a.Tagger.open` does; without ``views``, pictures have those that the index has. ``index`` is the path of the index, if it is
+    not ``MODEL.library``. If there is none yet, it is made, unless ``existing`` is true. Features of another network, or of other views
+    than ``views`` says, are replaced, and their pictures looked at again; that is an error if ``keep`` is true. The model does not need
+    the index, which belongs to this model: another one is refused. Any number of libraries, in any number of processes, may use the same
+    one at the same time. The calls of one library take turns.
 
     >>> import l3a, os
     >>> from PIL import Image
@@ -86,6 +87,7 @@ class Library:
             raise problem("a tagger has a backbone, views and a device already", "leave them out, or give the path of the model")
         self._context = Context(threads=threads)  # many readers of a thread each are faster than one that has all threads
         each = 1 if device in (None, "cpu") else threads
+        views = views or self._views_of(model, index)
         #: The tagger, which can also be taught; see :meth:`index`.
         self.tagger: Tagger = Tagger.open(model, backbone, views=views, threads=each, device=device) if self._own else model
         #: The path of the index.
@@ -102,6 +104,17 @@ class Library:
             if self._own:
                 self.tagger.close()
             raise
+
+    def _views_of(self, model: Any, index: Any) -> int:
+        """The views that an index has; 0: there is none, or the model has its own."""
+        kind, views = ctypes.c_char_p(), ctypes.c_size_t()
+        if not self._own:
+            return 0
+        status = library.l3a_file_recognise(self._context.handle, path_bytes(model), ctypes.byref(kind))
+        if status == Status.OK and kind.value != b"packed":
+            path = path_bytes(index) if index is not None else path_bytes(model) + b".library"
+            self._context.call("l3a_library_views", path, ctypes.byref(views))
+        return views.value
 
     # ---- Opening and closing
     def close(self) -> None:
@@ -235,9 +248,9 @@ class Library:
         otherwise.
 
         ``since`` and ``until`` are dates, or texts such as "2024" and "2024-06"; both are included. The order is that of ``sort``: "score"
-        (of the first tag in the expression), "date" (newest first), "name" or "unsure". ``word`` puts the pictures first in which the
-        network's own classifier sees that word, and ``like`` those that resemble others: ids, pictures that were found, or
-        anything that :meth:`l3a.Tagger.tag` takes. ``most`` is how many to return; 0: all."""
+        (of the first tag in the expression), "date" (newest first), "name", "unsure" or "novel". ``word`` puts the pictures first in which
+        the network's own classifier sees that word, and ``like`` those that resemble others: ids, pictures that were found, or
+        anything that :meth:`l3a.Tagger.tag` takes. Both are orders themselves. ``most`` is how many to return; 0: all."""
         options = sized(l3a_find_options, where=encode(_expression(where, since, until)), most=_count("most", most))
         options.word = None if word is None else encode(word)
         options.sort = None if sort is None else encode(sort)

@@ -1,6 +1,7 @@
 /* l3a find: pictures of a library by tags, words, dates, or by pictures that they are like. What is cheap is brought up to date
  * first: the scores, if no other process has the model. */
 #include "found.h"
+#include "tag.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 
 const struct option find_options[] = {
     {"tag", "NAME…", "pictures that show this tag: somebody said so, or it is predicted"},
-    {"not", "NAME…", "pictures that do not show this tag"},
+    {"not", "NAME…", "pictures that were looked at and do not show this tag"},
     {"word", "WORD", "first those that the network, which knows 1,000 words of its own, takes for this"},
     {"like", "PICTURE…", "first those that are most like this picture, which need not be in the index"},
     {"part", "L,T,R,B", "with --like: only this part of the picture: left, top, right and bottom, from 0 to 1"},
@@ -26,7 +27,7 @@ const struct option find_options[] = {
     {"closeness", "X", "with --duplicates: how alike they must be, up to 1 [0.97]"},
     {"words", NULL, "list the words that the network knows, or those that match a text that follows"},
     {"sort", "score|date|name|unsure|novel",
-     "order; unsure: first those in doubt; novel: first those to judge next [as asked for]"},
+     "order, unless --word or --like say it; unsure: first those in doubt; novel: first those to judge next [as asked for]"},
     {"most", "N", "only the first N pictures"},
     {"scan", NULL, "first look for new and changed pictures, as 'l3a index' does"},
     {"format", "table|csv|json|paths|xmp",
@@ -348,6 +349,19 @@ static void print_words(struct printer *printer, const char *const *words, size_
     }
 }
 
+static int write_words(struct search *search, const char *const *words, size_t count) {
+    struct found_form *form = &search->form;
+    struct tag_file file;
+    const int code = form->output ? tag_file_open(search->arguments, form->output, &file) : EXIT_DONE;
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    form->printer.to = form->output ? file.stream : form->printer.to;
+    form->printer.visible = form->printer.visible && !form->output;
+    print_words(&form->printer, words, count);
+    return form->output ? tag_file_close(&file, true) : EXIT_DONE;
+}
+
 /* Words matching a text; all of them if it is NULL. */
 static int list_words(struct search *search, const char *text) {
     enum { MOST = 1000 };
@@ -369,7 +383,7 @@ static int list_words(struct search *search, const char *text) {
         code = complain(search->arguments, "the network does not know the word '%s'", text);
         print_hint("'l3a find %s --words' lists all", search->indexed->named);
     } else {
-        print_words(&search->form.printer, words, count);
+        code = write_words(search, words, count);
     }
     free(words);
     return code;
@@ -407,6 +421,10 @@ static bool read_form(const struct arguments *arguments, struct found_form *form
     }
     if ((form->all || argument(arguments, "xmp-name")) && !form->xmp) {
         complain(arguments, "--%s is for --format xmp", form->all ? "xmp-all" : "xmp-name");
+        return false;
+    }
+    if ((form->paths || form->xmp) && argument(arguments, "words")) {
+        complain(arguments, "--words lists words, and no pictures: use --format table, csv or json");
         return false;
     }
     if (form->xmp && path) {
@@ -454,6 +472,10 @@ static bool arguments_fit(const struct arguments *arguments) {
             complain(arguments, "--%s has no effect with --%s", chosen[i], words ? "words" : "duplicates");
             return false;
         }
+    }
+    if (words && argument(arguments, "scan")) {
+        complain(arguments, "--scan has no effect with --words");
+        return false;
     }
     if (argument(arguments, "closeness") && !duplicates) {
         complain(arguments, "--closeness has no effect without --duplicates");

@@ -31,25 +31,40 @@ static int explain_missing(const struct indexed *indexed) {
 }
 
 static int open_index(struct indexed *indexed, bool existing, bool keep) {
-    const char *given = argument(indexed->arguments, "index");
-    if (asprintf(&indexed->index, given ? "%s" : "%s.library", given ? given : indexed->model) < 0) {
-        indexed->index = NULL;
-        return complain(indexed->arguments, "out of memory");
-    }
     const l3a_library_options options = {.size = sizeof options, .index = indexed->index, .existing = existing, .keep = keep};
     const l3a_status status = l3a_library_open(indexed->arguments->context, indexed->tagger, &options, &indexed->library);
     const bool missing = status == L3A_ERROR_NOT_FOUND && access(indexed->index, F_OK) && errno == ENOENT;
     return existing && missing ? explain_missing(indexed) : indexed_explain(indexed, status);
 }
 
-/* An index that is named by the model alone is another one, and without --views its features would be replaced. */
+/* An index that is named by the model alone is another one, and one that is made without --views would have other features. */
 static bool name_both(struct indexed *indexed) {
     const char *index = argument(indexed->arguments, "index"), *views = argument(indexed->arguments, "views");
+    if (asprintf(&indexed->index, index ? "%s" : "%s.library", index ? index : indexed->model) < 0) {
+        indexed->index = NULL;
+        return false;
+    }
     if (asprintf(&indexed->named, "%s%s%s%s%s", indexed->model, index ? " --index " : "", index ? index : "",
                  views ? " --views " : "", views ? views : "") < 0) {
         indexed->named = NULL;
     }
     return indexed->named != NULL;
+}
+
+l3a_status indexed_views(const struct arguments *arguments, const char *model, const char *index, size_t *views) {
+    const char *kind = NULL;
+    char *path = NULL;
+    l3a_context *context = arguments->context;
+    *views = 0;
+    if (l3a_file_recognise(context, model, &kind) == L3A_OK && strcmp(kind, "packed") == 0) {
+        return L3A_OK;
+    }
+    if (asprintf(&path, index ? "%s" : "%s.library", index ? index : model) < 0) {
+        return L3A_ERROR_MEMORY;
+    }
+    const l3a_status status = l3a_library_views(context, path, views);
+    free(path);
+    return status;
 }
 
 int indexed_open(const struct arguments *arguments, bool existing, bool keep, struct indexed *indexed) {
@@ -63,7 +78,11 @@ int indexed_open(const struct arguments *arguments, bool existing, bool keep, st
     if (!name_both(indexed)) {
         return complain(arguments, "out of memory");
     }
-    const l3a_status status = open_tagger(indexed, views, argument(arguments, "orient") ? &picture : NULL);
+    l3a_status status = views ? L3A_OK : indexed_views(arguments, indexed->model, indexed->index, &views);
+    if (status != L3A_OK) {
+        return explain(arguments, status);
+    }
+    status = open_tagger(indexed, views, argument(arguments, "orient") ? &picture : NULL);
     if (status != L3A_OK) {
         return explain_error(arguments, status, l3a_error_text(indexed->context), l3a_error_hint(indexed->context));
     }

@@ -17,6 +17,8 @@ struct indexed {
     struct stat model_file; /* when the tagger read it */
 };
 
+/* The views that an index has; 0: there is none, or the model is packed and has its own. NULL index: that of the model. */
+l3a_status indexed_views(const struct arguments *arguments, const char *model, const char *index, size_t *views);
 /* Opens the model that the command line names, and its index, by --index, --backbone, --views and --orient. existing: there must be
  * one. keep: its features must be those of the tagger, and are not replaced. Any result other than EXIT_DONE has been explained on
  * stderr; close it in any case. */
@@ -41,7 +43,7 @@ int indexed_explain(const struct indexed *indexed, l3a_status status);
 #define LIBRARY_OPTIONS                                                                                                            \
     {"index", "FILE", "the index [MODEL.library]"},                                                                                \
         {"backbone", "FILE", "the model's checkpoint, if the model does not know where it is"},                                    \
-        {"views", "1|5|9|14", "look at so many crops of each picture, too [as the model was taught]"}, {                           \
+        {"views", "1|5|9|14", "look at so many crops of each picture, too [as in the index; first as the model was taught]"}, {    \
         "orient", "0|1", "1: turn pictures upright as their EXIF orientation says; 0: do not [as the model was taught]"            \
     }
 

@@ -325,8 +325,8 @@ static const struct manual manuals[] = {
      "and pictures of other formats, each with the reason. They are tried again when they change, or with --retry.\n"
      "Several processes can share the work: with --shard 1/3, 2/3 and 3/3, each looks at a third of the pictures, into the same "
      "index. On other machines, the folders must have the same paths.\n"
-     "With --views, features of so many crops are kept as well; 'l3a find' then needs the same option, and the index is as many "
-     "times larger. An index that was made with another backbone, or other views, is made again.",
+     "With --views, features of so many crops are kept as well, and the index is as many times larger. Without it, the index keeps "
+     "the views that it has. An index that was made with another backbone, or with other views than --views says, is made again.",
      "Index your photos:\n"
      "  l3a index pets.l3a ~/Pictures\n"
      "Add a folder, and look for new photos in the others:\n"

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #ifdef L3A_HAVE_SERVE
+#include "indexed.h"
 #include "serve/serve.h"
 #endif
 
@@ -179,10 +180,10 @@ static int serve(const struct arguments *arguments, const char *path, struct ser
                                                  .event_user = options->events};
     const bool create = argument(arguments, "backbone") && access(path, F_OK);
     l3a_backbone_options backbone;
-    const l3a_tagger_options tagger_options = {.size = sizeof tagger_options,
-                                               .backbone = argument(arguments, "backbone"),
-                                               .backbone_options = create ? &backbone : NULL,
-                                               .commit = 1};
+    l3a_tagger_options tagger_options = {.size = sizeof tagger_options,
+                                         .backbone = argument(arguments, "backbone"),
+                                         .backbone_options = create ? &backbone : NULL,
+                                         .commit = 1};
     l3a_context *context = NULL;
     l3a_lock *lock = NULL;
     l3a_tagger *tagger = NULL;
@@ -192,6 +193,9 @@ static int serve(const struct arguments *arguments, const char *path, struct ser
         return usage;
     }
     l3a_status status = l3a_context_create(&context_options, &context);
+    if (status == L3A_OK && options->library && options->remember) {
+        status = indexed_views(arguments, path, options->index, &tagger_options.views);
+    }
     if (status == L3A_OK) {
         status = l3a_lock_take(context, path, 0, &lock);
     }

@@ -41,8 +41,11 @@ static l3a_status read_sort(struct search *search) {
     }
     FAIL_IF(options->sort && !search->sort, search->context, L3A_ERROR_ARGUMENT, "use score, date, name, unsure or novel",
             "pictures cannot be ordered by '%s'", options->sort);
-    if (word || like) { /* these are orders themselves; any other but their own replaces them */
-        search->sort = !search->sort || search->sort == SORT_SCORE ? (word ? SORT_WORD : SORT_LIKE) : search->sort;
+    FAIL_IF((word || like) && search->sort > SORT_SCORE, search->context, L3A_ERROR_ARGUMENT, "leave one of them out",
+            "pictures are ordered by %s, and cannot be ordered by '%s'",
+            word ? "the word" : "the pictures that they are to be like", options->sort);
+    if (word || like) { /* these are orders themselves */
+        search->sort = word ? SORT_WORD : SORT_LIKE;
     } else if (!search->sort) {
         search->sort = search->where.first ? SORT_SCORE : SORT_DATE;
     }

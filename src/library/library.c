@@ -2,6 +2,7 @@
 #include "library/library.h"
 
 #include "base/sized.h"
+#include "base/views.h"
 #include "extract/intake.h"
 #include "net/backbone.h"
 #include "net/classifier.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- The features file ---- */
@@ -230,7 +232,7 @@ static l3a_status make_recipe(l3a_library *library) {
             text_builder_print(&text, "%s; ", record.values[i]);
         }
     }
-    text_builder_print(&text, "views %zu", (size_t)tagger->loading.views);
+    text_builder_print(&text, "views %zu", (size_t)tagger->loading.views); /* views_of_recipe() */
     library->recipe = text.text;
     return text.status;
 }
@@ -364,11 +366,12 @@ done:
     return status;
 }
 
+enum { GENERATIONS = 1000 };
+
 /* A new database beside a features file of an older one takes over its records. check_recipe() looks at it again. */
 static l3a_status adopt_features(l3a_library *library) {
     char *path = NULL;
     l3a_status status = L3A_OK;
-    enum { GENERATIONS = 1000 };
     for (int64_t generation = 1; generation < GENERATIONS && library->slots.file < 0; generation++) {
         bool exists;
         release(library->context, path);
@@ -392,6 +395,17 @@ done:
     return status;
 }
 
+static const char view_part[] = "views ";
+
+/* The last part of a recipe says them; 0: it is damaged. */
+static size_t views_of_recipe(const char *recipe) {
+    const char *last = strrchr(recipe, ';');
+    const char *part = last && last[1] == ' ' ? last + 2 : recipe;
+    const bool said = strncmp(part, view_part, sizeof view_part - 1) == 0;
+    const size_t views = said ? strtoul(part + sizeof view_part - 1, NULL, 10) : 0;
+    return views_known(views) ? views : 0;
+}
+
 /* Where two recipes differ: the beginning of a part. */
 static size_t differing_part(const char *left, const char *right) {
     size_t part = 0;
@@ -401,14 +415,18 @@ static size_t differing_part(const char *left, const char *right) {
     return part;
 }
 
-/* Features of another network, or made in another way, are replaced. */
+/* Features of another network, or made in another way, are replaced; other views only by a tagger that was asked for its own. */
 static l3a_status check_recipe(l3a_library *library, bool keep) {
     char *recipe = NULL;
     int64_t generation;
     l3a_status status = L3A_OK;
     TRY(meta_text(&library->database, "recipe", &recipe));
     if (recipe && strcmp(recipe, library->recipe) != 0) {
-        const size_t part = differing_part(recipe, library->recipe);
+        const size_t part = differing_part(recipe, library->recipe), views = views_of_recipe(recipe);
+        FAIL_IF(!library->tagger->views && views && strncmp(recipe + part, view_part, sizeof view_part - 1) == 0, library->context,
+                L3A_ERROR_MISMATCH, "ask for the views of the index; if others are asked for by name, its features are replaced",
+                "%s: its features are those of %zu views, and the model's of %zu", library->database.path, views,
+                (size_t)library->tagger->loading.views);
         FAIL_IF(keep, library->context, L3A_ERROR_MISMATCH, "ask for the same; 'l3a index' replaces the features of an index",
                 "%s: its features were made in another way: '%s', and not '%s'", library->database.path, recipe + part,
                 library->recipe + part);
@@ -428,6 +446,7 @@ static l3a_status library_begin(l3a_library *library, const char *path, const l3
     l3a_status status = L3A_OK;
     TRY(make_recipe(library));
     TRY(open_or_make(library, path, options));
+    TRY(library_check_owner(library));
     TRY(meta_number(&library->database, "generation", -1, &generation));
     if (generation < 0) {
         TRY(adopt_features(library));
@@ -474,6 +493,61 @@ done:
     l3a_library_free(made);
     return status;
 }
+
+/* ---- The views of an index ---- */
+
+/* The recipe that the database of an index names; NULL if there is none, or it cannot be read. */
+static l3a_status recipe_of_database(l3a_context *context, const char *index, char **recipe) {
+    struct database database = {.context = context};
+    bool exists;
+    l3a_status status = L3A_OK;
+    TRY(file_exists(context, index, &exists));
+    if (exists) {
+        status = database_open(context, index, false, &database);
+        status = status == L3A_OK ? meta_text(&database, "recipe", recipe) : status;
+        database_close(&database);
+        status = status == L3A_ERROR_MEMORY ? status : L3A_OK; /* whoever opens the index says what is wrong with it */
+    }
+done:
+    return status;
+}
+
+/* That of the features of an index which is gone. */
+static l3a_status recipe_of_features(l3a_context *context, const char *index, char **recipe) {
+    struct slots slots = {.file = -1};
+    text_builder path = {.context = context};
+    l3a_status status = L3A_OK;
+    for (int generation = 1; generation < GENERATIONS && !*recipe; generation++) {
+        bool exists;
+        path.length = 0;
+        text_builder_print(&path, "%s.features-%d", index, generation);
+        TRY(path.status);
+        TRY(file_exists(context, path.text, &exists));
+        if (exists && slots_open(context, path.text, &slots) == L3A_OK) {
+            status = copy_text(context, slots.recipe, strlen(slots.recipe), recipe);
+            slots_close(&slots);
+            TRY(status);
+        }
+    }
+done:
+    text_builder_free(&path);
+    return status;
+}
+
+l3a_status l3a_library_views(l3a_context *context, const char *index, size_t *views) {
+    char *recipe = NULL;
+    l3a_status status = L3A_OK;
+    NEED(context, context, index, views);
+    *views = 0;
+    TRY(recipe_of_database(context, index, &recipe));
+    TRY(recipe ? L3A_OK : recipe_of_features(context, index, &recipe));
+    *views = recipe ? views_of_recipe(recipe) : 0;
+done:
+    release(context, recipe);
+    return status;
+}
+
+/* ---- The end ---- */
 
 /* An index in which SQLite has met damage is moved aside, so that the next one who opens it makes it again. */
 static void close_database(l3a_library *library) {

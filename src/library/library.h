@@ -56,6 +56,10 @@ struct l3a_library {
 /* schema.c: makes the tables, or brings those of an older version up to date. */
 l3a_status library_prepare_tables(struct database *database);
 
+/* owner.c: whether the index belongs to the tagger's model, which takes one that belongs to none; L3A_ERROR_MISMATCH if it is that
+ * of another model. Not in a transaction. */
+l3a_status library_check_owner(l3a_library *library);
+
 /* Opens the features file that the database names; none yet: a file of -1. What is damaged, or was made in another way than the
  * tagger would, is given up, so that pictures are looked at again. Not in a transaction. */
 l3a_status library_open_slots(l3a_library *library);

@@ -5,7 +5,8 @@
  *   one  := "not" one | "(" any ")" | KEY ":" VALUE | TAG
  *
  * A value or a tag is a word or a text in quotes, in which "" or \\" stands for one. `and` binds before `or`, and words after
- * each other are joined by `and`. Each part of an expression becomes a mask over all pictures: a byte each. */
+ * each other are joined by `and`. Each part of an expression becomes a mask over all pictures: a byte each, NO, UNKNOWN or YES.
+ * What tags a picture has is unknown until it was looked at, or if it cannot be read: then neither `dog` nor `not dog` finds it. */
 #include "library/where.h"
 
 #include "library/dates.h"
@@ -19,6 +20,8 @@
 #include <strings.h>
 
 enum { DEEPEST = 100, LONGEST = 1 << 16, MOST_TERMS = 1000, TOKEN = 1024 };
+
+enum { NO, UNKNOWN, YES }; /* `not` is YES - x, `and` the least, `or` the greatest */
 
 enum kind { END, OPEN, CLOSE, WORD };
 
@@ -151,7 +154,8 @@ static l3a_status mask_tag(struct parser *parser, uint8_t *mask) {
     l3a_status status = L3A_OK;
     TRY(read_tag(parser, &values, &threshold));
     for (size_t i = 0; i < parser->count; i++) {
-        mask[i] = catalogue->slots[i] < catalogue->slot_count && values[catalogue->slots[i]] > (float)threshold;
+        const float score = catalogue->slots[i] < catalogue->slot_count ? values[catalogue->slots[i]] : NAN;
+        mask[i] = isnan(score) ? UNKNOWN : score > (float)threshold ? YES : NO;
     }
 done:
     return status;
@@ -165,22 +169,22 @@ static l3a_status mask_near(struct parser *parser, uint8_t *mask) {
     l3a_status status = L3A_OK;
     TRY(read_tag(parser, &values, &threshold));
     for (size_t i = 0; i < parser->count; i++) {
-        const float distance =
-            catalogue->slots[i] < catalogue->slot_count ? values[catalogue->slots[i]] - (float)threshold : INFINITY;
-        mask[i] = doubt_of(fabsf(distance)) >= UNSURE;
+        const float score = catalogue->slots[i] < catalogue->slot_count ? values[catalogue->slots[i]] : NAN;
+        mask[i] = isnan(score) ? UNKNOWN : doubt_of(fabsf(score - (float)threshold)) >= UNSURE ? YES : NO;
     }
 done:
     return status;
 }
 
-static l3a_status mask_flags(struct parser *parser, unsigned wanted, unsigned refused, uint8_t *mask) {
+/* otherwise: of pictures without scores. */
+static l3a_status mask_flags(struct parser *parser, unsigned wanted, unsigned refused, uint8_t otherwise, uint8_t *mask) {
     const struct catalogue *catalogue = &parser->library->catalogue;
     const float *values;
     l3a_status status = L3A_OK;
     TRY(columns_get(&parser->library->columns, &parser->library->database, COLUMN_FLAGS, &values));
     for (size_t i = 0; i < parser->count; i++) {
         const unsigned flags = catalogue->slots[i] < catalogue->slot_count ? (unsigned)values[catalogue->slots[i]] : 0;
-        mask[i] = (flags & wanted) == wanted && !(flags & refused);
+        mask[i] = !(flags & FLAG_SCORED) ? otherwise : (flags & wanted) == wanted && !(flags & refused) ? YES : NO;
     }
 done:
     return status;
@@ -192,7 +196,7 @@ static l3a_status mask_unsure(struct parser *parser, uint8_t *mask) {
     l3a_status status = L3A_OK;
     TRY(columns_get(&parser->library->columns, &parser->library->database, COLUMN_DOUBT, &values));
     for (size_t i = 0; i < parser->count; i++) {
-        mask[i] = catalogue->slots[i] < catalogue->slot_count && values[catalogue->slots[i]] >= UNSURE;
+        mask[i] = catalogue->slots[i] >= catalogue->slot_count ? UNKNOWN : values[catalogue->slots[i]] >= UNSURE ? YES : NO;
     }
 done:
     return status;
@@ -204,20 +208,20 @@ static l3a_status mask_is(struct parser *parser, uint8_t *mask) {
     for (size_t state = 0; state < sizeof states / sizeof states[0]; state++) {
         if (strcasecmp(parser->token, states[state]) == 0) {
             for (size_t i = 0; i < parser->count; i++) {
-                mask[i] = catalogue->states[i] == state;
+                mask[i] = catalogue->states[i] == state ? YES : NO;
             }
             parser->others = parser->others || state == PICTURE_OTHER;
             return L3A_OK;
         }
     }
     if (strcasecmp(parser->token, "untagged") == 0) {
-        return mask_flags(parser, FLAG_SCORED, FLAG_TAGGED | FLAG_SAID, mask);
+        return mask_flags(parser, 0, FLAG_TAGGED | FLAG_SAID, UNKNOWN, mask);
     }
     if (strcasecmp(parser->token, "tagged") == 0) {
-        return mask_flags(parser, FLAG_TAGGED, 0, mask);
+        return mask_flags(parser, FLAG_TAGGED, 0, UNKNOWN, mask);
     }
     if (strcasecmp(parser->token, "said") == 0) {
-        return mask_flags(parser, FLAG_SAID, 0, mask);
+        return mask_flags(parser, FLAG_SAID, 0, NO, mask);
     }
     if (strcasecmp(parser->token, "unsure") == 0) {
         return mask_unsure(parser, mask);
@@ -234,7 +238,7 @@ static l3a_status mask_dates(struct parser *parser, uint8_t *mask) {
     FAIL_IF(!date_parse(parser->token, &first, &after), parser->context, L3A_ERROR_ARGUMENT, "write 2024, 2024-06 or 2024-06-30",
             "'%s' is not a date", parser->token);
     for (size_t i = 0; i < parser->count; i++) {
-        mask[i] = since ? catalogue->dates[i] >= first : catalogue->dates[i] < after;
+        mask[i] = (since ? catalogue->dates[i] >= first : catalogue->dates[i] < after) ? YES : NO;
     }
 done:
     return status;
@@ -314,7 +318,7 @@ static l3a_status mask_folder(struct parser *parser, uint8_t *mask) {
             meant = count && bsearch(&folder, folders, count, sizeof *folders, compare_folders);
             last = folder;
         }
-        mask[i] = meant;
+        mask[i] = meant ? YES : NO;
     }
 done:
     release(parser->context, folders);
@@ -326,6 +330,9 @@ static l3a_status mask_name(struct parser *parser, uint8_t *mask) {
     l3a_status status = L3A_OK;
     TRY(names_load(&library->names, &library->catalogue, &library->database));
     names_search(&library->names, parser->token, mask);
+    for (size_t i = 0; i < parser->count; i++) {
+        mask[i] = mask[i] ? YES : NO;
+    }
 done:
     return status;
 }
@@ -337,7 +344,7 @@ static l3a_status mask_word(struct parser *parser, uint8_t *mask) {
             "a word says which pictures come first; put it beside the rest of the expression",
             "'word:%s' cannot stand in parentheses or after 'not'", parser->token);
     TRY(copy_text(parser->context, parser->token, strlen(parser->token), &parser->where->word));
-    memset(mask, 1, parser->count);
+    memset(mask, YES, parser->count);
 done:
     return status;
 }
@@ -365,7 +372,7 @@ static l3a_status parse_one(struct parser *parser, uint8_t **mask) {
         TRY(parse_one(parser, mask));
         parser->negated = !parser->negated;
         for (size_t i = 0; i < parser->count; i++) {
-            (*mask)[i] = !(*mask)[i];
+            (*mask)[i] = YES - (*mask)[i];
         }
     } else if (parser->kind == OPEN) {
         TRY(next(parser));
@@ -400,7 +407,7 @@ static l3a_status parse_all(struct parser *parser, uint8_t **mask) {
         }
         TRY(parse_one(parser, &other));
         for (size_t i = 0; i < parser->count; i++) {
-            (*mask)[i] &= other[i];
+            (*mask)[i] = other[i] < (*mask)[i] ? other[i] : (*mask)[i];
         }
         release(parser->context, other);
         other = NULL;
@@ -418,7 +425,7 @@ static l3a_status parse_any(struct parser *parser, uint8_t **mask) {
         TRY(next(parser));
         TRY(parse_all(parser, &other));
         for (size_t i = 0; i < parser->count; i++) {
-            (*mask)[i] |= other[i];
+            (*mask)[i] = other[i] > (*mask)[i] ? other[i] : (*mask)[i];
         }
         release(parser->context, other);
         other = NULL;
@@ -438,7 +445,7 @@ l3a_status where_evaluate(l3a_library *library, const char *text, struct where *
     TRY(next(&parser));
     if (parser.kind == END) {
         TRY(allocate(library->context, parser.count, 1, &where->chosen));
-        memset(where->chosen, 1, parser.count);
+        memset(where->chosen, YES, parser.count);
     } else {
         TRY(parse_any(&parser, &where->chosen));
         FAIL_IF(parser.kind == CLOSE, library->context, L3A_ERROR_ARGUMENT, "remove it, or write ( before it",
@@ -446,7 +453,7 @@ l3a_status where_evaluate(l3a_library *library, const char *text, struct where *
     }
     for (size_t i = 0; i < parser.count; i++) { /* videos and RAW files only if they are asked for */
         const uint8_t state = library->catalogue.states[i];
-        where->chosen[i] = where->chosen[i] && state != PICTURE_GONE && (state != PICTURE_OTHER || parser.others);
+        where->chosen[i] = where->chosen[i] == YES && state != PICTURE_GONE && (state != PICTURE_OTHER || parser.others);
     }
 done:
     if (status != L3A_OK) {

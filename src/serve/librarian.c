@@ -151,7 +151,8 @@ void librarian_start(struct server *server) {
     const l3a_status status = ready ? open_index(librarian) : L3A_ERROR_MEMORY;
     if (status != L3A_OK) {
         const char *text = ready ? l3a_error_text(librarian->own.context) : "not enough memory";
-        note(server, LOG_WARNING, "the library is not remembered: %s", text);
+        const char *hint = ready ? l3a_error_hint(librarian->own.context) : "";
+        note(server, LOG_WARNING, "the library is not remembered: %s%s%s", text, hint[0] ? "; " : "", hint);
         server->forgetful = copy_string(text);
         if (librarian) {
             librarian_destroy(librarian);

@@ -277,6 +277,36 @@ expect 0 'replaced' l3a index pets.l3a --index other.index --views 5 --format js
 holds 'other views are looked at again' "assert data['new'] == 70 and data['pictures'] == 70"
 expect 0 '' find_ --index other.index --views 5 --tag disc --format json
 holds 'tags with views' "assert data"
+cp stdout views.json
+expect 0 '' l3a index pets.l3a --index other.index --format json
+holds 'views that are not named are those of the index' "assert data['new'] == 0 and data['pictures'] == data['scored'] == 70"
+check 'and nothing is replaced' test ! -s stderr
+expect 0 '' find_ --index other.index --tag disc --format json
+check 'the same for what is found' cmp stdout views.json
+rm other.index
+expect 0 '' l3a index pets.l3a photos --index other.index --format json
+holds 'even if only the features are left' "assert data['new'] == 0 and data['recognised'] == 70, data"
+expect 0 'replaced' l3a index pets.l3a --index other.index --views 1 --format json
+holds 'and are replaced by others that are named' "assert data['new'] == 70"
+# Tags and scores are those of one model.
+cp pets.l3a zebras.l3a
+for command in 'find --tag disc' index 'index photos' 'tag --watch photos'; do
+    set -- $command
+    expect 2 "other.index: the tags and scores in this index are those of another model, 'pets.l3a'" l3a "$1" zebras.l3a "${@:2}" --index other.index
+    check 'what to do' grep -q 'name another index with --index; or remove this one' stderr
+done
+expect 0 '' find_ --index other.index --tag disc --most 1
+mkdir together && cp pets.l3a other.index other.index.features-* together
+expect 0 '' l3a index together/pets.l3a --index together/other.index --format json
+holds 'model and index can be moved together' "assert data['new'] == 0 and data['pictures'] == 70"
+mv together/pets.l3a together/renamed.l3a
+expect 0 '' l3a find together/renamed.l3a --index together/other.index --tag disc --most 1
+mv zebras.l3a together/pets.l3a
+expect 2 "those of another model, 'renamed.l3a'" l3a find together/pets.l3a --index together/other.index
+rm together/other.index
+expect 0 '' l3a index together/pets.l3a photos --index together/other.index --format json
+holds 'a new index for another model, without a look at any picture' "assert data['new'] == 0 and data['recognised'] == 70, data"
+rm -r together
 l3a pack pets.l3a -o packed.l3a --with-backbone --quiet >said || fail 'pack' said
 expect 0 '' l3a index packed.l3a photos
 expect 0 '' l3a find packed.l3a --tag disc --format json
@@ -408,6 +438,14 @@ expect 2 'use --format jsonl' l3a tag pets.l3a --watch incoming --json
 expect 2 "use '> tags.csv'" l3a tag pets.l3a --watch incoming -o tags.csv
 expect 2 '--index has no effect without --watch' l3a tag pets.l3a incoming --index x
 
+# ---- What cannot work together ----
+for order in date name unsure novel; do
+    expect 2 "to be like, and cannot be ordered by '$order'" find_ --like elsewhere/e03.jpg --sort $order
+done
+expect 2 '--scan has no effect with --words' find_ --words --scan
+expect 2 'use --format table, csv or json' find_ --words --format xmp
+expect 2 'use --format table, csv or json' find_ --words -0
+
 # ---- Words, on photographs ----
 devkit=${L3A_SHARED:-}/data/voc2007-small/VOCdevkit/VOC2007 backbone=${L3A_SHARED:-}/backbones/vit_tiny_patch16_224.safetensors
 if [ -d "$devkit" ] && [ -f "$backbone" ] && [ -z "${L3A_SANITIZE:-}" ]; then
@@ -427,7 +465,16 @@ if [ -d "$devkit" ] && [ -f "$backbone" ] && [ -z "${L3A_SANITIZE:-}" ]; then
     shows 'Old English sheepdog'
     expect 0 '' l3a find voc.l3a --words --format json
     holds 'words for programs' "assert len(data['words']) == 1000 and 'WordNet' in data['source']"
-    expect 0 '' l3a find voc.l3a --word dog --sort date --most 3
+    for order in date name unsure novel; do
+        expect 2 "ordered by the word, and cannot be ordered by '$order'" l3a find voc.l3a --word dog --sort $order
+        expect 2 "cannot be ordered by '$order'" l3a find voc.l3a --where 'word:dog x' --sort $order
+    done
+    expect 0 '' l3a find voc.l3a --word dog --sort score --most 3 --format paths
+    cp stdout words.paths
+    expect 0 '' l3a find voc.l3a --word dog --most 3 --format paths
+    check 'the order of the word is a score' cmp stdout words.paths
+    expect 0 '' l3a find voc.l3a --words sheepdog -o words.csv
+    check 'words in a file' grep -qx 'Old English sheepdog' words.csv
 else
     echo 'skipped: words (need VOC 2007 and the ViT-Tiny, and a build without sanitizers)'
 fi

@@ -206,6 +206,15 @@ class Index(Photos):
         with self.assertRaises(l3a.Error) as caught:
             l3a.Library(self.own, keep=True)
         self.assertEqual(caught.exception.status, l3a.Status.ERROR_MISMATCH)
+        with self.assertRaisesRegex(l3a.Error, "those of 5 views"):  # nobody has asked for others
+            l3a.Library(self.own)
+        views.index(progress=False)
+        views.close()
+        again = self.library("pets.l3a")  # as the index has them
+        self.assertEqual((again.info.waiting, again.info.done, again.info.views), (0, 18, 5))
+        again.close()
+        with self.assertWarnsRegex(l3a.L3AWarning, "made in another way"):
+            self.assertEqual(self.library("pets.l3a", views=1).info.waiting, 18)
 
     def test_a_damaged_index_is_made_again(self):
         self.own.close()

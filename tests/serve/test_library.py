@@ -397,6 +397,15 @@ def without(scratch, model, library):
         assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})["pictures"][0]["tags"]
         assert any("is not remembered" in line for line in server.said), server.said
         assert server.stop() == 0
+    other, index = scratch / "zebras.l3a", scratch / "shared.index"  # tags and scores are those of one model
+    shutil.copy(model, other)
+    with Server(model, "--library", library, "--index", index) as server, Server(other, "--library", library, "--index", index) as second:
+        status = second.good("GET", "/v1/status")
+        assert status["index"] is False and "those of another model, 'model.l3a'" in status["index_problem"], status
+        assert any("name another index with --index" in line for line in second.said), second.said
+        assert second.ask("GET", "/v1/find")[0] == 404 and server.good("GET", "/v1/status")["index"] is True
+        done = subprocess.run([serving.COMMAND, "find", other, "--index", index], capture_output=True, text=True)
+        assert done.returncode == 2 and "those of another model, 'model.l3a'" in done.stderr, done
     packed = scratch / "packed.l3a"
     run("pack", model, "-o", packed)
     with Server(packed, "--library", library, "--readonly", "--backbone", BACKBONE) as server:
@@ -408,6 +417,24 @@ def without(scratch, model, library):
         assert find(server, "is:done")["total"] == 25 and find(server)["pictures"][0].get("tags", []) == []
         assert len(server.good("GET", "/v1/export?format=json")) == 25
         assert server.stop() == 0
+
+
+def views(scratch, model, library):
+    """The server looks at the views that the index has."""
+    index = scratch / "views.index"
+    subprocess.run([serving.COMMAND, "index", model, library, "--index", index, "--views", "5"], capture_output=True)  # two pictures cannot be read
+    looked = find_in(index, "SELECT count(*) FROM feature")
+    with Server(model, "--library", library, "--index", index) as server:
+        wait(server, lambda state: state["to_look"] == 0 and state["scored"] == state["done"], "the state of an index with views")
+        assert metrics(server)["l3a_library_looked_total"] == 0
+        assert len(find(server, "is:done", like=find(server, "is:done")["pictures"][0]["id"])["pictures"]) >= looked
+        assert server.stop() == 0
+    assert find_in(index, "SELECT value FROM meta WHERE key = 'recipe'").endswith("views 5")
+
+
+def find_in(index, question):
+    with contextlib.closing(sqlite3.connect(index)) as database:
+        return database.execute(question).fetchone()[0]
 
 
 def sidecars(scratch, model, library):
@@ -478,6 +505,7 @@ def main(scratch, folder):
     damaged_meanwhile(model, library)
     only_this_folder(scratch, model, library)
     without(scratch, model, library)
+    views(scratch, model, library)
     sidecars(scratch, model, library)
     words(scratch, library)
     print(f"a library is remembered; a new picture had its tags after {seconds:.1f} s")

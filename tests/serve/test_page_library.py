@@ -164,6 +164,7 @@ def first_tag(page, server, tag, truth, real):
         page.until(f"document.querySelector('#filter-title').textContent === 'word:{tag}' && document.querySelectorAll('.cell img[src]').length >= 12")
         assert shown(page)[:12] == names_of(find(server, word=tag))[:12]
         assert sum(name in truth for name in shown(page)[:12]) >= 9, shown(page)
+        assert not page.evaluate("document.querySelector('.order').checkVisibility()")  # the word is the order
         inspect(page, "a word")
         assert judge(page, truth, 8) == 8
         page.told(f"{tag}: 8 pictures accepted")
@@ -221,8 +222,35 @@ def opens_a_tag(page, server, tag):
     return sure["total"], unsure["total"]
 
 
+def tops(page):
+    """Where the first tiles are."""
+    return page.evaluate("[...document.querySelectorAll('.cell')].slice(0, 3).map(cell => cell.getBoundingClientRect().top)")
+
+
+def stays(page):
+    """What comes and goes while tiles are clicked moves none of them."""
+    page.evaluate("scrollTo(0, 0)")
+    for width, height, dark, phone in SCREENS:
+        page.look(width, height, dark, phone)
+        page.drawn()
+        before = tops(page)
+        for change in ("document.querySelector('#reorder').hidden = false", "document.querySelector('#start-review').textContent = 'Review: 12,345 unsure'",
+                       "document.querySelector('#filter-count').textContent = '888 taught, 888 suggested here'"):
+            page.evaluate(change)
+            assert page.evaluate("document.querySelector('#reorder').checkVisibility()")
+            assert tops(page) == before, (width, change, before, tops(page))
+        inspect(page, f"a list to be updated {width}{'-dark' if dark else ''}")
+        if os.environ.get("L3A_PAGE_PICTURES"):
+            page.picture(os.path.join(os.environ["L3A_PAGE_PICTURES"], f"library-update-{width}{'-dark' if dark else ''}.png"))
+        page.evaluate("document.querySelector('#reorder').hidden = true")
+    page.look()
+    page.drawn()
+
+
 def teaches(page, server, tag, truth):
-    """✓ and ✗ in one lesson; what was rejected stays until the list is opened anew."""
+    """✓ and ✗ in one lesson; what was rejected stays until the list is opened anew. No tile moves meanwhile."""
+    stays(page)
+    before_tops = tops(page)
     before = len(server.good("GET", "/v1/history")["lessons"])
     open_ = [one.split("/")[-1] for one in page.evaluate("[...document.querySelectorAll('.cell:not(.accepted)')].map(cell => cell.title)")]
     yes = [name for name in open_ if name in truth][:2]
@@ -232,6 +260,9 @@ def teaches(page, server, tag, truth):
     page.click(f".cell[title$='{no[0]}'] .verdict.no")
     page.told(f"{tag}: 2 pictures accepted, 1 picture rejected;")
     wait_lessons(server, before + 1)
+    page.until("document.querySelector('#reorder').checkVisibility()")
+    page.evaluate("scrollTo(0, 0)")
+    assert tops(page) == before_tops, (before_tops, tops(page))
     assert no[0] in shown(page)
     told = {os.path.basename(one["path"]): one["taught"] for one in find(server, "is:said")["pictures"]}
     assert all(tag in told[name]["tags"] for name in yes) and tag in told[no[0]]["not"], told

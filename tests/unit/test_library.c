@@ -6,6 +6,7 @@
 #include "small_library.h"
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -517,9 +518,19 @@ static void features_of_another_network_or_of_views_are_replaced(void **state) {
     look();
     assert_int_equal(looked.looked, PICTURES);
     assert_ok(context, l3a_library_features(library, picture_of("3.jpg").id, features));
+    /* A tagger that was not asked for any views replaces none. */
+    size_t kept;
+    l3a_library_free(library);
+    const l3a_library_options usual = {.size = sizeof usual, .index = small.index};
+    assert_fails(context, l3a_library_open(context, tagger, &usual, &library), L3A_ERROR_MISMATCH, "those of 5 views");
+    assert_ok(context, l3a_library_views(context, small.index, &kept));
+    assert_int_equal(kept, 5);
+    library = small_library_open(&small, context, views);
+    assert_int_equal(count_of("is:done"), PICTURES);
+    l3a_tagger *whole = small_library_tagger(&small, context, NULL, 1);
     /* Who still has it open for the other views does not write into the new file. */
     l3a_library_free(library);
-    library = small_library_open(&small, context, tagger);
+    library = small_library_open(&small, context, whole);
     l3a_library *other = small_library_open(&small, context, views);
     scan_and_look();
     assert_ok(context, l3a_library_features(library, picture_of("3.jpg").id, features));
@@ -528,7 +539,96 @@ static void features_of_another_network_or_of_views_are_replaced(void **state) {
     library = small_library_open(&small, context, tagger);
     scan_and_look();
     assert_int_equal(count_of("is:done"), PICTURES);
+    l3a_tagger_free(whole);
     l3a_tagger_free(views);
+}
+
+/* ---- Another model ---- */
+
+static l3a_tagger *tagger_of_copy(const char *name) {
+    const l3a_tagger_options options = {.size = sizeof options, .backbone = small.backbone};
+    l3a_tagger *made = NULL;
+    size_t count;
+    char *bytes = read_bytes(small.model, &count), *path = path_in(small.folder, name);
+    put_file(small.folder, name, bytes, count);
+    assert_ok(context, l3a_tagger_open(context, path, &options, &made));
+    free(bytes);
+    free(path);
+    return made;
+}
+
+static void forget_owner(void) {
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(small.index, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, "DELETE FROM meta WHERE key = 'model'", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(database);
+}
+
+static void an_index_belongs_to_one_model(void **state) {
+    const l3a_library_options options = {.size = sizeof options, .index = small.index};
+    l3a_tagger *other = tagger_of_copy("zebras.l3a");
+    l3a_library *second = NULL;
+    (void)state;
+    scan_and_look();
+    assert_fails(context, l3a_library_open(context, other, &options, &second), L3A_ERROR_MISMATCH, "of another model");
+    l3a_library_free(library);
+    library = small_library_open(&small, context, tagger);
+    /* One that is not there any more was renamed. */
+    char *elsewhere = path_in(small.folder, "elsewhere.l3a");
+    assert_int_equal(rename(small.model, elsewhere), 0);
+    second = small_library_open(&small, context, other);
+    assert_int_equal(rename(elsewhere, small.model), 0);
+    l3a_library_free(library);
+    assert_fails(context, l3a_library_open(context, tagger, &options, &library), L3A_ERROR_MISMATCH, "'zebras.l3a'");
+    library = second;
+    assert_int_equal(count_of("is:done"), PICTURES);
+    l3a_library_free(library);
+    /* One that was made by an earlier version belongs to nobody. */
+    forget_owner();
+    library = small_library_open(&small, context, tagger);
+    assert_fails(context, l3a_library_open(context, other, &options, &second), L3A_ERROR_MISMATCH, "of another model");
+    free(elsewhere);
+    l3a_tagger_free(other);
+}
+
+/* ---- What is not known ---- */
+
+/* In an order that has all pictures, and not only those with scores. */
+static size_t count_by_date(const char *where) {
+    const l3a_find_options options = {.size = sizeof options, .where = where, .sort = "date"};
+    l3a_found *found = NULL;
+    assert_ok(context, l3a_library_find(library, &options, &found));
+    const size_t count = l3a_found_count(found);
+    l3a_found_free(found);
+    return count;
+}
+
+static void what_was_not_seen_is_neither_with_a_tag_nor_without(void **state) {
+    static const char *const known[] = {
+        "\"%s\" or not \"%s\"",           "not (not \"%s\" and \"%s\")", "is:tagged or is:untagged or is:said",
+        "not is:untagged or is:untagged", "is:unsure or not is:unsure",  "unsure:\"%s\" or not unsure:\"%s\""};
+    static const char *const every[] = {"not is:said or is:said", "name:broken or not name:broken", "is:failed or not is:failed",
+                                        "not \"%s\" or \"%s\" or is:failed or is:waiting",
+                                        "not (\"%s\" and is:done and \"%s\") or is:done"};
+    char where[200];
+    (void)state;
+    small_library_put_bytes(&small, "broken.jpg", "hello", 5);
+    scan_and_look();
+    assert_ok(context, l3a_library_score(library, 0, NULL));
+    small_library_put(&small, "new.jpg", 99);
+    scan();
+    assert_int_equal(count_of("is:failed"), 1);
+    assert_int_equal(count_of("is:waiting"), 1);
+    for (size_t k = 0; k < SMALL_CLASSES; k++) {
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+            snprintf(where, sizeof where, known[i], small_classes[k], small_classes[k]);
+            assert_int_equal(count_by_date(where), PICTURES);
+        }
+        for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
+            snprintf(where, sizeof where, every[i], small_classes[k], small_classes[k]);
+            assert_int_equal(count_by_date(where), PICTURES + 2);
+        }
+    }
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_library, close_library)
@@ -550,6 +650,8 @@ int main(void) {
         TEST(in_parts_and_shards),
         TEST(what_was_looked_at_before_a_cancel_stays),
         TEST(many_workers),
+        TEST(an_index_belongs_to_one_model),
+        TEST(what_was_not_seen_is_neither_with_a_tag_nor_without),
         TEST(features_of_another_network_or_of_views_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ export function say(text, undo = false) {
   drawLine();
 }
 
-// Where nothing is said, there is no line.
+// Where nothing is said and nothing can be done, there is no line.
 export function drawLine() {
-  find('#line').classList.toggle('quiet', find('#progress').hidden && !find('footer .line').textContent);
+  find('#line').classList.toggle('quiet', find('#progress').hidden && find('#reorder').hidden && !find('footer .line').textContent);
 }

@@ -15,7 +15,7 @@ import * as picture from './picture.js';
 import * as store from './pictures.js';
 import {drawProblems, hideProblems} from './problems.js';
 import {quality} from './quality.js';
-import {filterOf, judgedTag, textOf} from './query.js';
+import {filterOf, isOrdered, judgedTag, textOf} from './query.js';
 import {reviewList, reviewUnsure, setReadonly} from './review.js';
 import {searchBox, showSearch} from './search.js';
 import {drawSelection, selectionOf} from './selection.js';
@@ -194,14 +194,21 @@ function drawHeading(now) {
   find('#filter-title').textContent = rules.title;
   find('#filter-count').textContent = isGroups || list.problem ? '' : isFiles ? count(files().length, 'file') : tag ? `${number(n.taught)} taught, ${number(n.suggested)} suggested here` : count(list.length, 'picture');
   find('#rename').hidden = !tag || limits.readonly;
-  find('.order').hidden = isFiles || isGroups || about.kind === 'like' || list.problem !== null;
-  find('#reorder').hidden = isFiles || isGroups || list.problem !== null || !list.stale;
+  find('.order').hidden = isFiles || isGroups || isOrdered(about) || list.problem !== null;
+  drawReorder();
   find('#show-unsure').hidden = !list.hidden;
   find('#show-unsure').textContent = `Show ${number(list.hidden)} that it is not sure of`;
   const unsure = isFound(about) ? ['all', 'unsure'].includes(about.kind) ? now.unsure : 0 : list.here().filter(picture.isUnsure).length, start = find('#start-review');
   start.hidden = limits.readonly || !known.classes.length || isFiles || isGroups || list.problem !== null;
   start.disabled = isFound(about) ? !list.length : !list.here().some(one => picture.isDone(one) && !picture.isSettled(one));
   start.textContent = unsure ? `Review: ${number(unsure)} unsure` : 'Review';
+}
+
+// At the bottom, which lies over the tiles: it comes and goes while they are clicked, and must not move them.
+function drawReorder() {
+  const {kind} = list.filter;
+  find('#reorder').hidden = find('#pictures').hidden || FILES.includes(kind) || kind === 'duplicates' || list.problem !== null || !list.stale;
+  drawLine();
 }
 
 // What this page sends comes first, then what the server does by itself.
@@ -346,6 +353,7 @@ function route() {
     if (link.hash === `#${name}`) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
+  drawReorder();
   if (name === 'quality') quality(showTag);
   if (name === 'history') history();
   if (name === 'pictures') grid.measure();

@@ -46,6 +46,9 @@ export function judgedTag(filter) {
   return all.map(({text}, i) => all[i - 1] && /^not$/i.test(all[i - 1].text) ? null : tagOf(text)).find(Boolean) ?? null;
 }
 
+// Whether it is an order itself: by a word, or by the pictures that others are to be like.
+export const isOrdered = filter => filter.kind === 'like' || filter.kind === 'search' && tokens(filter.text).some(({text}) => WORD.test(text));
+
 // What the server is asked. sure: without what it is not sure of.
 export function queryOf(filter, sort, sure = false) {
   if (filter.kind === 'like') return {like: filter.ids.join(','), sort};
