@@ -104,6 +104,7 @@ class Folder:
             told = self.read(**options)
         except Refused as error:
             check(all(word in str(error) for word in words), f"{title}: {error} does not say {words}")
+            check(str(error).count(str(self.path)) == 1, f"{title}: {error} does not name the checkpoint once")
         else:
             check(False, f"{title}: was opened: {told}")
 
@@ -127,6 +128,7 @@ def test_precedence(folder):
               "pretrained_cfg": {"mean": [0.6] * 3, "std": [0.7] * 3, "input_size": [3, 32, 32]}}
     folder.put(vit())
     folder.refuses("a plain ViT", "mean and deviation", "--mean", "config.json")
+    folder.refuses("its own preprocessing", "no configuration says how its pictures are cut", published=1, **HALF)
     folder.expect("its mean as an option", HALF, preprocess="mean 0.5 std 0.5", heads=1, activation="gelu", network="", decided="mean as given")
     folder.put(vit(), metadata)
     folder.expect("metadata", preprocess="mean 0.75 std 0.5", network="heads 4, quick_gelu, epsilon 0.001",
