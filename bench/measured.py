@@ -4,6 +4,7 @@ A measurement is a list of values, one per round in which all rivals take turns;
 largest value. report() prints it and, if run.py has set L3A_BENCH_RESULTS, appends it to that file, as one line of JSON."""
 import json
 import os
+import re
 import statistics
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -39,9 +40,14 @@ def processor():
         return "unknown"
 
 
+def version():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include", "l3a", "l3a.h"), encoding="utf-8") as file:
+        return re.search(r'define L3A_VERSION "(.*)"', file.read()).group(1)
+
+
 def conditions(environment):
-    """What a measurement depends on, besides the programs."""
-    return {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "kernels (OPENBLAS_CORETYPE)": environment.get("OPENBLAS_CORETYPE", "not set"),
+    """What a measurement depends on, besides the programs it is compared with."""
+    return {"version of l3a": version(), "processor": processor(), "cores": len(os.sched_getaffinity(0)), "kernels (OPENBLAS_CORETYPE)": environment.get("OPENBLAS_CORETYPE", "not set"),
             "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", "not set"), "OMP_WAIT_POLICY": environment.get("OMP_WAIT_POLICY", "not set"),
             "load average before": load()}
 

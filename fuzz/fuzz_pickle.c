@@ -28,6 +28,10 @@ static void check_value(const struct pickle *pickle, const struct pickle_value *
     case PICKLE_STORAGE: must(value->as.index < pickle->storages.count); break;
     case PICKLE_TENSOR: must(value->as.index < pickle->tensors.count); break;
     case PICKLE_DICT: must(value->as.items.count % 2 == 0); break;
+    case PICKLE_OBJECT:
+        must(value->as.index < pickle->values.count);
+        must(!value->as.index || pickle_at(pickle, value->as.index)->kind == PICKLE_DICT);
+        break;
     default: break;
     }
     if (value->kind >= PICKLE_LIST && value->kind <= PICKLE_SET) {

@@ -1,9 +1,14 @@
 #!/usr/bin/python3
-"""Makes the corpora of models, packed models, histories, feature files, run folders, text lists and tar files: make_corpus.py BUILD CORPUS
+"""Makes the corpora of models, packed models, histories, feature files, run folders, text lists and tar files, and the objects of TorchScript
+among the pickles: make_corpus.py BUILD CORPUS
 
 Small files that the command in BUILD writes, and the same without checksums, so that a mutation reaches what is behind them."""
 import io, json, os, pathlib, struct, subprocess, sys, tarfile, tempfile
 import numpy as np
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "oracle"))
+import torchscript
 
 L3A, corpus = os.path.abspath(os.path.join(sys.argv[1], "l3a")), pathlib.Path(sys.argv[2]).absolute()
 
@@ -248,6 +253,12 @@ def tar_files():
     keep("tar", "bad_sum", bytes(large))  # the size is right, as a binary number; the target repairs the sum
 
 
+def torchscript_objects():
+    for start, cases in ("good", torchscript.GOOD), ("bad", torchscript.BAD):
+        for name, operations in cases.items():
+            keep("pickle", f"{start}_torchscript_{name}", torchscript.whole(operations))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     make_features()
@@ -259,3 +270,4 @@ with tempfile.TemporaryDirectory() as folder:
     run_folders()
     text_lists()
     tar_files()
+    torchscript_objects()

@@ -54,7 +54,7 @@ l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l
 __attribute__((format(printf, 4, 5))) l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format,
                                                       ...);
 
-/* Puts "prefix: " before the text of the error just recorded, and returns the same status. */
+/* Puts "prefix: " before the text of the error just recorded, unless it has it already, and returns the same status. */
 __attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l3a_status status, const char *format, ...);
 
 #define FAIL_IF(condition, ...)                                                                                                    \

@@ -72,7 +72,7 @@ static l3a_status open_part(l3a_context *context, const char *path, bool is_torc
     l3a_status status = L3A_OK;
     part->is_torch = is_torch;
     TRY(is_torch ? torch_open(context, path, &part->torch) : safetensors_open(context, path, &part->safetensors));
-    part->form = !is_torch ? "safetensors" : part->torch.zipped ? "torch zip" : "torch legacy";
+    part->form = !is_torch ? "safetensors" : part->torch.script ? "torchscript" : part->torch.zipped ? "torch zip" : "torch legacy";
 done:
     return status;
 }

@@ -28,7 +28,7 @@ l3a_status checkpoint_open_inside(l3a_context *context, const char *path, const 
 void checkpoint_free(struct checkpoint *checkpoint);
 /* The path of the file, or of the index: that of a file in the folder, if the path was a folder's. */
 const char *checkpoint_path(const struct checkpoint *checkpoint);
-/* "safetensors", "torch zip", "torch legacy" */
+/* "safetensors", "torch zip", "torchscript", "torch legacy" */
 const char *checkpoint_form(const struct checkpoint *checkpoint);
 /* How many files hold its tensors: 1, unless it has an index. */
 size_t checkpoint_files(const struct checkpoint *checkpoint);

@@ -2,7 +2,8 @@
  *
  * A pickle is a program for a small stack machine. Python's own reader looks names up and calls what it finds. This one knows a
  * fixed list of names, all of which denote containers and tensors, and turns everything else into an opaque value. So nothing is
- * ever imported or called, whatever the file says, and all one can do with an opaque value is skip it.
+ * ever imported or called, whatever the file says, and all one can do with an opaque value is skip it. An object of a class of
+ * TorchScript is its attributes, and nothing else.
  *
  * Values live in one array and refer to each other by index, so a value that contains itself needs no special care. Nothing here
  * recurses. Bytes are read from the file as needed, and each count is first compared with the number of bytes that are left. */
@@ -25,7 +26,8 @@ enum pickle_kind {
     PICKLE_SET,
     PICKLE_KNOWN, /* one of the names the interpreter knows */
     PICKLE_STORAGE,
-    PICKLE_TENSOR
+    PICKLE_TENSOR,
+    PICKLE_OBJECT /* of a class of TorchScript */
 };
 
 struct pickle_value {
@@ -39,7 +41,7 @@ struct pickle_value {
         struct {
             uint32_t first, last, count;
         } items;        /* links; a dict alternates keys and values */
-        uint32_t index; /* of a known name, a storage or a tensor */
+        uint32_t index; /* of a known name, a storage or a tensor; of an object, the dict of its attributes, or 0 */
     } as;
 };
 

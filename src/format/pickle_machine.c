@@ -442,13 +442,17 @@ done:
     return status;
 }
 
-/* Drops the attributes of an object: those of containers and tensors do not matter, and an opaque value stays opaque. */
+/* Gives an object its attributes. Those of containers and tensors do not matter, and an opaque value stays opaque. */
 static l3a_status run_build(struct pickle *pickle, unsigned argument) {
     (void)argument;
     l3a_status status = L3A_OK;
     uint32_t state;
     TRY(expect_values(pickle, 2));
     TRY(pop(pickle, &state));
+    struct pickle_value *object = &pickle->values.items[pickle->machine.stack.items[pickle->machine.stack.count - 1]];
+    if (object->kind == PICKLE_OBJECT && pickle_at(pickle, state)->kind == PICKLE_DICT) {
+        object->as.index = state;
+    }
 done:
     return status;
 }

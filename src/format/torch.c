@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "common/utf8.h"
 #include "format/pickle.h"
+#include "format/torch_objects.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,30 +130,28 @@ done:
     return status;
 }
 
-static l3a_status copy_name(struct torch_file *file, const struct pickle *pickle, const struct pickle_value *text, char **name) {
-    l3a_status status = L3A_OK;
-    const char *at = pickle_text(pickle, text);
-    const size_t length = text->as.text.length;
-    FAIL_IF(length > NAME_LIMIT || memchr(at, '\0', length), file->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": the name of a tensor is too long, or contains a zero byte", file->input.path,
-            pickle->bytes.start + text->as.text.at);
-    TRY(copy_text(file->context, at, length, name));
-done:
-    return status;
-}
+/* What is needed to add a tensor. archive: the prefix of all entry names in the zip form, and empty in the legacy form. */
+struct listing {
+    struct torch_file *file;
+    const struct pickle *pickle;
+    const char *archive;
+    size_t archive_length;
+};
 
 /* Finds the storage in the file that holds a tensor's. */
-static l3a_status find_storage(const struct torch_file *file, const struct pickle *pickle, const struct pickle_storage *storage,
-                               const char *archive, size_t archive_length, const char *tensor, size_t *place) {
+static l3a_status find_storage(const struct listing *listing, const struct pickle_storage *storage, const char *tensor,
+                               size_t *place) {
+    const struct torch_file *file = listing->file;
+    const struct pickle *pickle = listing->pickle;
     l3a_status status = L3A_OK;
     const struct pickle_value *key = pickle_at(pickle, storage->key);
     const int length = key->as.text.length < NAME_LIMIT ? (int)key->as.text.length : NAME_LIMIT;
     char *path = NULL;
     *place = storage->place;
     if (file->zipped) {
-        const size_t room = archive_length + (size_t)length + 6;
+        const size_t room = listing->archive_length + (size_t)length + 6;
         TRY(allocate(file->context, room, 1, &path));
-        snprintf(path, room, "%.*sdata/%.*s", (int)archive_length, archive, length, pickle_text(pickle, key));
+        snprintf(path, room, "%.*sdata/%.*s", (int)listing->archive_length, listing->archive, length, pickle_text(pickle, key));
         const struct zip_entry *entry = zip_find(&file->zip, path, strlen(path));
         *place = entry ? (size_t)(entry - file->zip.entries) : SIZE_MAX;
     }
@@ -163,13 +162,15 @@ done:
     return status;
 }
 
-static l3a_status add_tensor(struct torch_file *file, const struct pickle *pickle, const struct pickle_value *name,
-                             const struct pickle_tensor *from, const char *archive, size_t archive_length) {
+static l3a_status add_tensor(void *user, const char *name, size_t length, const struct pickle_tensor *from) {
+    const struct listing *listing = user;
+    struct torch_file *file = listing->file;
     l3a_status status = L3A_OK;
+    TRY(grow_array(file->context, &file->tensors, &file->room, file->count + 1, sizeof *file->tensors));
     struct torch_tensor *tensor = &file->tensors[file->count];
-    const struct pickle_storage *storage = &pickle->storages.items[from->storage];
+    const struct pickle_storage *storage = &listing->pickle->storages.items[from->storage];
     memset(tensor, 0, sizeof *tensor);
-    TRY(copy_name(file, pickle, name, &tensor->name));
+    TRY(copy_text(file->context, name, length, &tensor->name));
     file->count++;
     tensor->type = from->type;
     tensor->rank = from->rank;
@@ -177,30 +178,51 @@ static l3a_status add_tensor(struct torch_file *file, const struct pickle *pickl
     memcpy(tensor->stride, from->stride, sizeof tensor->stride);
     FAIL_IF(!measure(tensor) || __builtin_add_overflow(from->first, storage->first, &tensor->first), file->context,
             L3A_ERROR_FORMAT, damaged, "%s: tensor '%s' has a shape larger than any memory", file->input.path, tensor->name);
-    TRY(find_storage(file, pickle, storage, archive, archive_length, tensor->name, &tensor->storage));
+    TRY(find_storage(listing, storage, tensor->name, &tensor->storage));
     TRY(check_tensor(file, tensor));
 done:
     return status;
 }
 
-/* archive is the prefix of all entry names in the zip form, and empty in the legacy form. */
-static l3a_status list_tensors(struct torch_file *file, const struct pickle *pickle, const char *archive, size_t archive_length) {
+/* The tensors of a dict, under its keys. */
+static l3a_status list_dict(struct listing *listing) {
+    struct torch_file *file = listing->file;
+    const struct pickle *pickle = listing->pickle;
     l3a_status status = L3A_OK;
     const uint32_t parameters = find_parameters(pickle, pickle->root, NEST_LIMIT, &file->dict);
     FAIL_IF(!parameters, file->context, L3A_ERROR_FORMAT, save_hint,
             "%s: no weights: there is no dict of tensors at the top level, or under a usual name such as 'model' or 'state_dict'",
             file->input.path);
     TRY(file->dict ? list_others(file, pickle, parameters) : L3A_OK);
-    const struct pickle_value *dict = pickle_at(pickle, parameters);
-    TRY(allocate(file->context, dict->as.items.count / 2, sizeof *file->tensors, &file->tensors));
-    for (uint32_t link = dict->as.items.first; link;) {
+    for (uint32_t link = pickle_at(pickle, parameters)->as.items.first; link;) {
         const struct pickle_link *key = &pickle->links.items[link], *item = &pickle->links.items[key->next];
         const struct pickle_value *name = pickle_at(pickle, key->value), *value = pickle_at(pickle, item->value);
         link = item->next;
-        if (name->kind == PICKLE_TEXT && value->kind == PICKLE_TENSOR) {
-            TRY(add_tensor(file, pickle, name, &pickle->tensors.items[value->as.index], archive, archive_length));
+        if (name->kind != PICKLE_TEXT || value->kind != PICKLE_TENSOR) {
+            continue;
         }
+        const char *text = pickle_text(pickle, name);
+        const size_t length = name->as.text.length;
+        FAIL_IF(length > NAME_LIMIT || memchr(text, '\0', length), file->context, L3A_ERROR_FORMAT, damaged,
+                "%s: byte %" PRIu64 ": the name of a tensor is too long, or contains a zero byte", file->input.path,
+                pickle->bytes.start + name->as.text.at);
+        TRY(add_tensor(listing, text, length, &pickle->tensors.items[value->as.index]));
     }
+done:
+    return status;
+}
+
+static l3a_status list_tensors(struct listing *listing) {
+    struct torch_file *file = listing->file;
+    const struct pickle *pickle = listing->pickle;
+    l3a_status status = L3A_OK;
+    if (pickle_at(pickle, pickle->root)->kind != PICKLE_OBJECT) {
+        return list_dict(listing);
+    }
+    file->script = true;
+    TRY(torch_objects(pickle, pickle->root, add_tensor, listing));
+    FAIL_IF(!file->count, file->context, L3A_ERROR_FORMAT, save_hint, "%s: no weights: no object in it has a tensor",
+            file->input.path);
 done:
     return status;
 }
@@ -262,7 +284,7 @@ static l3a_status open_zip(struct torch_file *file) {
     TRY(zip_verify(&file->zip, object));
     TRY(zip_place(&file->zip, object, &offset));
     TRY(pickle_read(&file->input, offset, offset + object->size, &pickle));
-    TRY(list_tensors(file, &pickle, object->name, archive_length));
+    TRY(list_tensors(&(struct listing){file, &pickle, object->name, archive_length}));
 done:
     pickle_free(&pickle);
     return status;
@@ -384,7 +406,7 @@ static l3a_status open_legacy(struct torch_file *file) {
     TRY(pickle_read(&file->input, offset, file->input.size, &object));
     TRY(pickle_read(&file->input, offset + object.bytes.at, file->input.size, &keys));
     TRY(place_storages(file, &object, &keys));
-    TRY(list_tensors(file, &object, "", 0));
+    TRY(list_tensors(&(struct listing){file, &object, "", 0}));
 done:
     pickle_free(&object);
     pickle_free(&keys);

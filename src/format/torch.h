@@ -1,8 +1,11 @@
-/* Checkpoints written by torch.save, in either form.
+/* Checkpoints written by torch.save, in either form, and by torch.jit.save.
  *
  * The zip form: NAME/data.pkl is a pickle of the saved object, in which a tensor is a view into a numbered storage, and
  * NAME/data/NUMBER has the bytes of a storage. The legacy form, from before torch 1.6: five pickles (a magic number, a version,
- * facts about the machine, the object, the keys of the storages), then for each key the number of elements and the bytes. */
+ * facts about the machine, the object, the keys of the storages), then for each key the number of elements and the bytes.
+ *
+ * torch.jit.save writes a TorchScript archive: the zip form, whose object is a module with its attributes. Its parameters have the
+ * names that they have in the state dict. The code in the archive is not read. */
 #ifndef L3A_TORCH_H
 #define L3A_TORCH_H
 
@@ -26,12 +29,12 @@ struct torch_tensor {
 struct torch_file {
     l3a_context *context;
     input_file input;
-    bool zipped;
+    bool zipped, script; /* script: a TorchScript archive */
     struct zip zip;
     struct torch_storage *storages; /* in the zip form: one per entry, in the same order */
     size_t storage_count;
     struct torch_tensor *tensors;
-    size_t count;
+    size_t count, room;
     const char *dict; /* the name of the dict of parameters; NULL: the top level */
     char *beside;     /* the names of the other dicts, such as "optimizer, model_ema"; NULL: there are none */
 };

@@ -14,7 +14,8 @@ enum meaning {
     NAME_TYPED_TENSOR, /* … and, as the seventh argument, the element type */
     NAME_SUBCLASS,     /* called with one of these functions, a class, and the function's arguments */
     NAME_STORAGE,
-    NAME_TYPE
+    NAME_TYPE,
+    NAME_CLASS /* of TorchScript, in this module or one below it; called, it makes an object */
 };
 
 struct name {
@@ -65,6 +66,7 @@ static const struct name names[] = {
     {"torch", "bool", NAME_TYPE, TENSOR_U8, 1},
     {"torch", "int32", NAME_TYPE, TENSOR_I32, 4},
     {"torch", "int64", NAME_TYPE, TENSOR_I64, 8},
+    {"__torch__", NULL, NAME_CLASS, 0, 0},
 };
 
 enum { NAMES = sizeof names / sizeof names[0] };
@@ -75,7 +77,9 @@ static bool is_text(const char *text, const char *other, size_t length) {
 
 /* Storage classes have lived in several modules. */
 static bool is_module(const struct name *known, const char *module, size_t length) {
+    const size_t own = strlen(known->module);
     return is_text(known->module, module, length) ||
+           (known->meaning == NAME_CLASS && length > own && memcmp(known->module, module, own) == 0 && module[own] == '.') ||
            (known->meaning == NAME_STORAGE && (is_text("torch.storage", module, length) || is_text("torch.cuda", module, length)));
 }
 
@@ -86,7 +90,7 @@ static l3a_status make_opaque(struct pickle *pickle, uint32_t *made) {
 l3a_status torch_name(struct pickle *pickle, const char *module, size_t module_length, const char *name, size_t name_length,
                       uint32_t *made) {
     for (uint32_t i = 0; i < NAMES; i++) {
-        if (is_text(names[i].name, name, name_length) && is_module(&names[i], module, module_length)) {
+        if ((!names[i].name || is_text(names[i].name, name, name_length)) && is_module(&names[i], module, module_length)) {
             return pickle_make(pickle, (struct pickle_value){PICKLE_KNOWN, {.index = i}}, made);
         }
     }
@@ -211,6 +215,7 @@ l3a_status torch_call(struct pickle *pickle, uint32_t called, uint32_t arguments
             return L3A_OK;
         }
         break;
+    case NAME_CLASS: return pickle_make(pickle, (struct pickle_value){.kind = PICKLE_OBJECT}, made);
     case NAME_SUBCLASS:
     case NAME_STORAGE:
     case NAME_TYPE: break;

@@ -312,6 +312,5 @@ bool config_has_width(const struct config_reader *reader, size_t width) {
 l3a_status config_check_width(const struct config_reader *reader, const char *key, size_t width) {
     return !width || config_has_width(reader, width)
                ? L3A_OK
-               : config_fail(reader, L3A_ERROR_MISMATCH, key, "is %zu, but no tensor of %s has that dimension", width,
-                             checkpoint_path(reader->checkpoint));
+               : config_fail(reader, L3A_ERROR_MISMATCH, key, "is %zu, but no tensor has that dimension", width);
 }

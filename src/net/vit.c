@@ -166,6 +166,12 @@ done:
     return status;
 }
 
+/* SigLIP was trained with the GELU of tanh, which transformers computes; for most of its sizes, timm computes the exact one. Its
+ * networks have attention pooling, or, without it, neither a class token nor a norm after the mean. */
+static bool may_be_siglip(const struct sizes *sizes) {
+    return sizes->maps || (!sizes->has_class && !sizes->after);
+}
+
 /* A model has recorded the activation and the epsilon, unless they are GELU and 1e-6. */
 static l3a_status choose_activation(const struct parameters *parameters, const struct sizes *sizes,
                                     struct backbone_recipe *recipe) {
@@ -175,7 +181,13 @@ static l3a_status choose_activation(const struct parameters *parameters, const s
             "give it (--activation quick_gelu for OpenAI's networks, --activation gelu for most others), or put the network's "
             "config.json beside its file",
             "this network is an image tower of CLIP, and its tensors do not show which activation it was trained with");
-    recipe->activation = recipe->activation ? recipe->activation : sizes->maps && !recorded ? TANH_GELU : GELU;
+    FAIL_IF(!recipe->activation && may_be_siglip(sizes) && !recorded, parameters->context, L3A_ERROR_MISMATCH,
+            "give it (--activation tanh_gelu, with which SigLIP was trained and transformers computes it, or --activation gelu, as "
+            "timm "
+            "computes most of its sizes and most other networks), or put the network's config.json beside its file",
+            "this vision transformer has %s, and its tensors do not show which GELU it is computed with",
+            sizes->maps ? "attention pooling" : "no class token");
+    recipe->activation = recipe->activation ? recipe->activation : GELU;
     recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : sizes->before && !recorded ? 1e-5 : 1e-6;
 done:
     return status;

@@ -211,9 +211,9 @@ TRANSFORMERS = [
     ("registers and no class token", ViT(classes=0, between="reg_token", count=3, positions="none", after=True), "mean", ["max"], {}),
     ("clip, quick", ViT(**CLIP, activation="quick_gelu", projection=48), "cls", ["projection", "mean"], {"activation": "quick_gelu"}),
     ("clip", ViT(**CLIP, projection=32, head_bias=True, width=160, heads=2), "cls", ["projection"], {"activation": "gelu"}),
-    ("siglip", ViT(**SIGLIP), "map", ["mean", "max"], {}),
-    ("siglip, heads of 72", ViT(**SIGLIP, width=144, heads=2, across=5), "map", [], {}),
-    ("siglip, no pool", ViT(classes=0), "mean", ["max"], {}),
+    ("siglip", ViT(**SIGLIP), "map", ["mean", "max"], {"activation": "tanh_gelu"}),
+    ("siglip, heads of 72", ViT(**SIGLIP, width=144, heads=2, across=5), "map", [], {"activation": "tanh_gelu"}),
+    ("siglip, no pool", ViT(classes=0), "mean", ["max"], {"activation": "gelu"}),
 ]
 
 

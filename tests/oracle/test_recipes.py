@@ -22,7 +22,7 @@ from test_backbones import Backbones, small_vit
 
 IMAGENET, CLIP = "mean 0.485,0.456,0.406 std 0.229,0.224,0.225", "mean 0.4814546"
 HALF = {"mean": (0.5,) * 3, "deviation": (0.5,) * 3}
-GELU, QUICK_GELU = 1, 2  # of enum l3a_activation
+GELU, QUICK_GELU, TANH_GELU = 1, 2, 3  # of enum l3a_activation
 
 
 # ---- Networks ----
@@ -37,6 +37,18 @@ def clip(**more):
     tensors = vit(**more)
     return {**tensors, "norm_pre.weight": tensors["norm.weight"], "norm_pre.bias": tensors["norm.bias"],
             "head.weight": np.ones((32, tensors["norm.weight"].size), np.float32)}
+
+
+def siglip(pooled=True, width=64):
+    """Without a class token and, if it is whole, with attention pooling."""
+    tensors = vit(width)
+    del tensors["cls_token"]
+    tensors["pos_embed"] = tensors["pos_embed"][:, 1:]
+    shapes = {"latent": (1, 1, width), "mlp.fc1.weight": (64, width), "mlp.fc1.bias": (64,), "mlp.fc2.weight": (width, 64), "mlp.fc2.bias": (width,),
+              "norm.weight": (width,), "norm.bias": (width,)}
+    for name, size in ("q", width), ("kv", 2 * width), ("proj", width):
+        shapes.update({f"{name}.weight": (size, width), f"{name}.bias": (size,)})
+    return {**tensors, **{f"attn_pool.{name}": np.ones(shape, np.float32) for name, shape in shapes.items() if pooled}}
 
 
 def named(tensors, naming):
@@ -104,6 +116,7 @@ class Folder:
             told = self.read(**options)
         except Refused as error:
             check(all(word in str(error) for word in words), f"{title}: {error} does not say {words}")
+            check(str(error).count(str(self.path)) == 1, f"{title}: {error} does not name the checkpoint once")
         else:
             check(False, f"{title}: was opened: {told}")
 
@@ -127,6 +140,7 @@ def test_precedence(folder):
               "pretrained_cfg": {"mean": [0.6] * 3, "std": [0.7] * 3, "input_size": [3, 32, 32]}}
     folder.put(vit())
     folder.refuses("a plain ViT", "mean and deviation", "--mean", "config.json")
+    folder.refuses("its own preprocessing", "no configuration says how its pictures are cut", published=1, **HALF)
     folder.expect("its mean as an option", HALF, preprocess="mean 0.5 std 0.5", heads=1, activation="gelu", network="", decided="mean as given")
     folder.put(vit(), metadata)
     folder.expect("metadata", preprocess="mean 0.75 std 0.5", network="heads 4, quick_gelu, epsilon 0.001",
@@ -171,6 +185,18 @@ def test_heads_and_activation(folder):
     folder.put(clip())
     folder.refuses("a CLIP of unknown GELU", "--activation", "quick_gelu")
     folder.expect("an option tells it", {"activation": QUICK_GELU}, activation="quick_gelu", preprocess=CLIP)
+    # the same tensors have the GELU of tanh in transformers and, in most sizes, the exact one in timm
+    for pooled, what in (True, "attention pooling"), (False, "no class token"):
+        folder.put(siglip(pooled))
+        folder.refuses(f"a SigLIP with {what}", what, "--activation", "tanh_gelu", "config.json", **HALF)
+        folder.expect("an option tells it", {**HALF, "activation": TANH_GELU}, activation="tanh_gelu", network="tanh_gelu")
+        for name, activation in {"vit_base_patch16_siglip_224": "gelu", "vit_base_patch32_siglip_256": "tanh_gelu"}.items():
+            folder.put(siglip(pooled), config={"architecture": name, "pretrained_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3}})
+            folder.expect(f"timm's {name}", activation=activation, decided="activation")
+    folder.put(named(siglip(), "transformers SiglipVisionModel"))
+    folder.refuses("a SigLIP of transformers alone", "--activation", **HALF)
+    folder.put(named(siglip(), "transformers SiglipVisionModel"), config={"model_type": "siglip_vision_model", "hidden_size": 64, "num_attention_heads": 1})
+    folder.expect("and with its configuration", HALF, activation="tanh_gelu")
     for act, activation in {"quick_gelu": "quick_gelu", "gelu": "gelu", "gelu_pytorch_tanh": "tanh_gelu"}.items():
         folder.put(vit(), config={"model_type": "clip_vision_model", "hidden_size": 64, "num_attention_heads": 1, "hidden_act": act})
         folder.expect(f"transformers' hidden_act {act}", HALF, activation=activation)

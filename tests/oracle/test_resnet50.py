@@ -318,6 +318,8 @@ def check_metadata(checkpoint, epsilon):
 
 def test_made(folder, tool, whole, checksum):
     checkpoint = folder / "made.safetensors"
+    tool.convert(whole, checkpoint, checksum, epsilon=0.01)
+    check_metadata(checkpoint, 0.01)
     tool.convert(whole, checkpoint, checksum)
     check_metadata(checkpoint, MADE_EPSILON)
     pictures = np.random.default_rng(3).integers(0, 256, (2, 224, 224, 3), np.uint8)

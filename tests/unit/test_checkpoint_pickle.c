@@ -216,6 +216,24 @@ static void test_a_storage_that_is_a_view_of_another(void **state) {
     finish(&machine);
 }
 
+static void test_an_object_of_torchscript_is_its_attributes(void **state) {
+    (void)state;
+    struct machine machine;
+    RUN(&machine, "c__torch__.torch.nn\nLinear\n)\x81}U\1aK\7sb.");
+    assert_int_equal(root(&machine)->kind, PICKLE_OBJECT);
+    const uint32_t seven = pickle_find(&machine.pickle, root(&machine)->as.index, "a");
+    assert_int_equal(pickle_at(&machine.pickle, seven)->as.integer, 7);
+    finish(&machine);
+    RUN(&machine, "c__torch__\nEmpty\n)\x81K\1\x85"
+                  "b.");
+    assert_int_equal(root(&machine)->kind, PICKLE_OBJECT);
+    assert_int_equal(root(&machine)->as.index, 0);
+    finish(&machine);
+    expect_kind(PICKLE("c__torch__x\nLinear\n)\x81}U\1aK\7sb."), PICKLE_OPAQUE);
+    expect_kind(PICKLE("c__torch\nLinear\n)\x81}U\1aK\7sb."), PICKLE_OPAQUE);
+    REFUSED("c__torch__\nNet\n)\x81U\1aK\7s.", L3A_ERROR_FORMAT, "not a container");
+}
+
 static void test_values_that_contain_themselves(void **state) {
     (void)state;
     struct machine machine;
@@ -353,6 +371,7 @@ int main(void) {
         cmocka_unit_test(test_a_tensor_of_untyped_bytes_has_the_type_it_says),
         cmocka_unit_test(test_a_tensor_of_a_class_of_its_own_is_still_a_tensor),
         cmocka_unit_test(test_a_storage_that_is_a_view_of_another),
+        cmocka_unit_test(test_an_object_of_torchscript_is_its_attributes),
         cmocka_unit_test(test_values_that_contain_themselves),
         cmocka_unit_test(test_refusals_name_the_byte),
         cmocka_unit_test(test_too_much_of_anything_is_refused),
