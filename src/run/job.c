@@ -127,8 +127,10 @@ static l3a_status count_shown(const struct lesson *lesson, const size_t *rows, s
             block[i] = rows ? rows[done + i] : first + done + i;
         }
         TRY(features_gather_labels(train, block, n, lesson->columns, classes, labels));
-        for (size_t i = 0; i < n * classes; i++) {
-            counts[i % classes] += labels[i] == 1;
+        for (size_t i = 0; i < n; i++) {
+            for (size_t k = 0; k < classes; k++) {
+                counts[k] += labels[i * classes + k] == 1;
+            }
         }
     }
 done:
