@@ -309,19 +309,19 @@ done:
     return status;
 }
 
-/* Saves what the job has learned up to phase t, unless nobody needs it any more. */
-static l3a_status save_learned(const l3a_experiment *run, const struct job *job, size_t t) {
+/* Whether somebody needs what the job has learned up to phase t. */
+static bool needs_file(const struct job *job, size_t t) {
     const struct learner *learner = job->method->learner;
-    const bool last = t + 1 == job->phases;
+    return (t + 1 < job->phases || leaves_model(job)) && (learner->is_model || learner->save);
+}
+
+static l3a_status save_learned(const l3a_experiment *run, const struct job *job, size_t t) {
     l3a_status status = L3A_OK;
     char *path = NULL;
-    if ((last && !leaves_model(job)) || !(learner->is_model || learner->save)) {
-        return L3A_OK;
-    }
     TRY(path_of(run, job, &path));
-    if (learner->is_model) {
+    if (job->method->learner->is_model) {
         l3a_model *model = job->state;
-        model->options.store = last ? run->settings.model.store : L3A_STORE_FLOAT64;
+        model->options.store = t + 1 == job->phases ? run->settings.model.store : L3A_STORE_FLOAT64;
         TRY(l3a_model_save(model, path));
     } else {
         TRY(save_state(run, job, path, t + 1));
@@ -341,10 +341,12 @@ static l3a_status save_phase(const l3a_experiment *run, const struct job *job, s
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
     TRY(results_write(results, run->options.folder));
-    TRY(save_learned(run, job, t));
-    const double seconds = clock_seconds() - start;
-    saving_done(job->saving, seconds, learned_bytes(job));
-    report_timing(run->context, "save", seconds);
+    saving_begin(job->saving);
+    if (needs_file(job, t)) {
+        TRY(save_learned(run, job, t));
+        saving_done(job->saving, clock_seconds() - start, learned_bytes(job));
+    }
+    report_timing(run->context, "save", clock_seconds() - start);
     TRY(results_keep_stages(results, row, trial_of(run, job, job->method).order));
 done:
     return status;

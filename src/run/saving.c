@@ -22,9 +22,10 @@ static double expected_seconds(const struct saving *saving, uint64_t bytes) {
     return saving->bytes && bytes > saving->bytes ? saving->seconds * (double)bytes / (double)saving->bytes : saving->seconds;
 }
 
-/* The next phase may take as long as the last one. */
+/* The next phase may take twice as long as the last one. When it is finished, what it adds must not be too much to lose. */
 bool saving_is_due(const struct saving *saving, uint64_t bytes) {
-    return saving->always || saving->unsaved >= WORTH * expected_seconds(saving, bytes) || saving->unsaved + saving->phase > LIMIT;
+    return saving->always || saving->unsaved >= WORTH * expected_seconds(saving, bytes) ||
+           saving->unsaved + 2 * saving->phase > LIMIT;
 }
 
 void saving_done(struct saving *saving, double seconds, uint64_t bytes) {

@@ -11,17 +11,17 @@ struct saving {
     bool always;    /* after every phase; for tests */
     double unsaved; /* seconds of work in finished phases of the job that are in no file */
     double phase;   /* of its last phase */
-    double seconds; /* that the last save of the run took, 0 before it, … */
-    uint64_t bytes; /* … and the size of its largest file, 0 if nobody knows */
+    double seconds; /* that the run took to save what a job had learned, the last time, 0 before it, … */
+    uint64_t bytes; /* … and the size of that, 0 if nobody knows */
 };
 
-/* Another job begins: all that is finished is saved. */
+/* All that is finished is saved, or another job begins. */
 void saving_begin(struct saving *saving);
 /* A phase is finished. */
 void saving_add(struct saving *saving, double seconds);
 /* Whether it is time to save, with a file of so many bytes; 0: nobody knows. */
 bool saving_is_due(const struct saving *saving, uint64_t bytes);
-/* All that is finished is saved. */
+/* All that is finished is saved, in a file of so many bytes among others. */
 void saving_done(struct saving *saving, double seconds, uint64_t bytes);
 
 #endif
