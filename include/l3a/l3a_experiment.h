@@ -131,9 +131,10 @@ typedef struct l3a_method {
  * folder, from which an interrupted experiment can be resumed.
  *
  * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
- * the first method, class order and seed; model and tables are written after every phase. While another method, order or seed is
- * not finished, what it has learned is in a file of its own, so that every method resumes after its last phase; before 0.11, only
- * models did.
+ * the first method, class order and seed. While another method, order or seed is not finished, what it has learned is in a file of
+ * its own, so that every method can resume after a phase; before 0.11, only models did. All this is written after a phase if that
+ * is worth its time, so that at most ten seconds of finished work can be lost; before 0.15, after every phase. A phase after whose
+ * result event the program cancels is written, too.
  *
  * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
  * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,

@@ -52,7 +52,8 @@ def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Methods = "l3a
         something true
     settings : the settings of methods by name: ``dim=2048, skip_features="on"``; ``lambda_`` is lambda
 
-    Ctrl-C stops at once; the finished phases are in the folder, and ``resume=True`` continues with the same result.
+    Ctrl-C stops at once; the finished phases, but for at most ten seconds of work, are in the folder, and ``resume=True``
+    continues with the same result.
 
     >>> import numpy, l3a
     >>> random = numpy.random.default_rng(0)

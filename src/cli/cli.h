@@ -129,7 +129,7 @@ int together_end(struct together *together, const struct arguments *arguments, i
 int resume_arguments(struct arguments *arguments, int *threads);
 /* Says what to do if data of a resumed run could not be opened. */
 void hint_at_moved_data(const struct arguments *arguments, l3a_status status);
-/* Says, after an interruption, what is saved ("phases", "points") and how to resume. */
+/* Says, after an interruption, what is saved ("points") and how to resume. */
 void hint_at_resuming(const struct arguments *arguments, const char *what, const char *folder);
 
 /* Parses the command line; texts is reordered, and must outlive the arguments. Any result other than EXIT_DONE has been explained
@@ -391,7 +391,7 @@ struct request {
 
 /* How a command shows an experiment. */
 struct request_view {
-    const char *saved; /* what an interruption leaves in the folder: "phases", "points" */
+    const char *saved; /* what an interruption leaves in the folder, as in "finished points are saved" */
     void (*print_plan)(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *experiment,
                        const l3a_workload *plan);
     /* Returns the exit code; explains a failure on stderr. */

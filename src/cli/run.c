@@ -70,7 +70,7 @@ static int print_run(const struct arguments *arguments, const struct request *re
 }
 
 int run_command(struct arguments *arguments) {
-    static const struct request_view view = {"phases", print_plan, print_run};
+    static const struct request_view view = {"phases, but for at most ten seconds of work,", print_plan, print_run};
     if (argument(arguments, "list-methods")) {
         print_methods(stdout);
         return EXIT_DONE;

@@ -47,6 +47,8 @@ static inline tensor_type tensor_type_of(real type) {
 
 /* Reads all but the sums of a model file, and verifies only what it reads. */
 l3a_status model_load_to_score(l3a_context *context, const char *path, l3a_model **model);
+/* What the sums and coefficients of a model take in its file, without what is small. */
+uint64_t model_file_bytes(const l3a_model *model);
 /* Checks that no class name of a file is empty or listed twice. */
 l3a_status check_class_names(l3a_context *context, const text_list *classes, const char *path);
 

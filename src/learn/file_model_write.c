@@ -306,6 +306,18 @@ done:
     return status;
 }
 
+uint64_t model_file_bytes(const l3a_model *model) {
+    const struct evidence *evidence = model->evidence;
+    const uint64_t d = model_dim(model), triangle = triangle_numbers(0, d);
+    const real type = model->options.store == L3A_STORE_FLOAT32 ? REAL_SINGLE : REAL_DOUBLE;
+    uint64_t bytes = 2 * d * model->classes.count * sizeof(double);
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        const struct scatter *sums = &evidence->parts[i].sums;
+        bytes += (sums->is_root ? sums->rows * d : triangle) * real_size(sums->type);
+    }
+    return bytes + (keeps_phases(&model->options) ? 0 : triangle * real_size(type));
+}
+
 l3a_status l3a_model_save(l3a_model *model, const char *path) {
     REQUIRE(model, model, path);
     l3a_context *context = model->context;

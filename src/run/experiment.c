@@ -412,7 +412,8 @@ static l3a_status run_team(l3a_experiment *experiment, size_t index) {
                            .seed = options->seeds[i % options->seed_count],
                            .phases = phases_of(experiment, method),
                            .number = index * jobs + i + 1,
-                           .first_of_team = i == 0};
+                           .first_of_team = i == 0,
+                           .saving = &experiment->saving};
         status = run_job(experiment, &job);
     }
     if (status == L3A_ERROR_METHOD && !divides_rows(context)) {

@@ -5,6 +5,7 @@
  *   plan.c         what the work needs
  *   job.c          one team, class order and seed: learns and measures each phase
  *   run_folder.c, grid_folder.c: what the folders of a run and of a grid keep, and how they resume
+ *   saving.c       when a run saves
  *   record.c       run.json and sweep.json */
 #ifndef L3A_EXPERIMENT_H
 #define L3A_EXPERIMENT_H
@@ -14,6 +15,7 @@
 #include "measure/evaluate.h"
 #include "method/method.h"
 #include "measure/results.h"
+#include "run/saving.h"
 #include "l3a/l3a_experiment.h"
 
 /* The classes in the order in which they are learned. */
@@ -60,6 +62,7 @@ struct l3a_experiment {
     size_t own_count;
     text_list failures;   /* of these */
     struct tables tables; /* of a grid's own folder */
+    struct saving saving; /* of a run */
 };
 
 /* A team, a class order and a seed. */
@@ -74,6 +77,7 @@ struct job {
     /* What the team has learned: a group, or the state of one learner. */
     struct group *group;
     void *state;
+    struct saving *saving; /* of the experiment */
 };
 
 /* How a run differs from a grid, mostly in what its folder keeps. */
@@ -90,8 +94,11 @@ struct layout {
     /* Looks at the scores after the last phase; *curves is allocated if they are wanted. NULL: does not. */
     l3a_status (*look)(const l3a_experiment *experiment, const struct job *job, const struct evaluation *evaluation,
                        const double *thresholds, float **curves);
-    /* Saves phase t of a job, which is in the results already; NULL: does not. */
+    /* Phase t of a job is finished, and in the results: saves it, unless that can wait. NULL: waits for the job. */
     l3a_status (*keep_phase)(const l3a_experiment *experiment, const struct job *job, size_t t, const l3a_result *row);
+    /* The program stops right after that: saves the phase if it is not saved yet. Not called if several processes divide the rows:
+     * they do not stop at the same phase. */
+    l3a_status (*leave_phase)(const l3a_experiment *experiment, const struct job *job, size_t t, const l3a_result *row);
     /* A job has done its last phase; all jobs are done, in an experiment with a folder. */
     l3a_status (*keep_job)(l3a_experiment *experiment, const struct job *job);
     /* A job has failed, but the others go on; NULL: what it has is saved already. */

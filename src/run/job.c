@@ -127,8 +127,10 @@ static l3a_status count_shown(const struct lesson *lesson, const size_t *rows, s
             block[i] = rows ? rows[done + i] : first + done + i;
         }
         TRY(features_gather_labels(train, block, n, lesson->columns, classes, labels));
-        for (size_t i = 0; i < n * classes; i++) {
-            counts[i % classes] += labels[i] == 1;
+        for (size_t i = 0; i < n; i++) {
+            for (size_t k = 0; k < classes; k++) {
+                counts[k] += labels[i * classes + k] == 1;
+            }
         }
     }
 done:
@@ -212,7 +214,7 @@ done:
     return status;
 }
 
-/* Adds the results of a phase to those of the points, saves and announces them. */
+/* Adds the results of a phase to those of the points, keeps and announces them. */
 static l3a_status keep_work(const l3a_experiment *experiment, const struct job *job, size_t t, double seconds,
                             const struct phase_work *work) {
     l3a_status status = L3A_OK;
@@ -227,7 +229,12 @@ static l3a_status keep_work(const l3a_experiment *experiment, const struct job *
         if (experiment->layout->keep_phase) {
             TRY(experiment->layout->keep_phase(experiment, job, t, row));
         }
-        TRY(announce(experiment, job, point->label, row, &work->outcomes[i]));
+        status = announce(experiment, job, point->label, row, &work->outcomes[i]);
+        if (status == L3A_ERROR_CANCELLED && experiment->layout->leave_phase && !divides_rows(experiment->context)) {
+            const l3a_status left = experiment->layout->leave_phase(experiment, job, t, row);
+            status = left != L3A_OK ? left : status;
+        }
+        TRY(status);
     }
 done:
     return status;
@@ -279,6 +286,7 @@ done:
 l3a_status run_job(l3a_experiment *experiment, struct job *job) {
     l3a_status status = L3A_OK;
     size_t t = 0;
+    saving_begin(job->saving);
     TRY(experiment->layout->resume(experiment, job, &t));
     if (t < job->phases && !job->state) {
         TRY(job_create_state(experiment, job));

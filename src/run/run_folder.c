@@ -1,9 +1,9 @@
-/* The folder of a run, which is up to date after every phase.
+/* The folder of a run, which is up to date when a job is done, and before that whenever the run saves (saving.h).
  *
- * Each phase writes the tables first and then what the job has learned, so the tables are never behind it: a run that was killed
- * resumes after the last phase of its model or state and drops any later rows from the tables. The rows of a table have a fixed
- * order (measure/results.h), whether or not the run was resumed. After that, timings.csv is written again, to include the time that
- * saving took.
+ * Saving writes the tables first and then what the job has learned, so the tables are never behind it: a run that was killed
+ * resumes after the last phase of its model or state and drops any later rows from the tables. It does not change what is learned
+ * after it, so the results do not depend on when it happens. The rows of a table have a fixed order (measure/results.h), whether or
+ * not the run was resumed. The time that saving took is in timings.csv when that is written the next time.
  *
  * The first job, of the first method, class order and seed, leaves model.safetensors if it is a model. Every other job keeps its
  * model or state in a file of its own, partial-N.safetensors, where N is its number. The file is not written after the job's last
@@ -13,6 +13,7 @@
 #include "common/number.h"
 #include "data/features.h"
 #include "format/csv.h"
+#include "learn/file_model.h"
 #include "measure/metrics.h"
 #include "method/state.h"
 #include "run/experiment.h"
@@ -308,19 +309,19 @@ done:
     return status;
 }
 
-/* Saves what the job has learned up to phase t, unless nobody needs it any more. */
-static l3a_status save_learned(const l3a_experiment *run, const struct job *job, size_t t) {
+/* Whether somebody needs what the job has learned up to phase t. */
+static bool needs_file(const struct job *job, size_t t) {
     const struct learner *learner = job->method->learner;
-    const bool last = t + 1 == job->phases;
+    return (t + 1 < job->phases || leaves_model(job)) && (learner->is_model || learner->save);
+}
+
+static l3a_status save_learned(const l3a_experiment *run, const struct job *job, size_t t) {
     l3a_status status = L3A_OK;
     char *path = NULL;
-    if ((last && !leaves_model(job)) || !(learner->is_model || learner->save)) {
-        return L3A_OK;
-    }
     TRY(path_of(run, job, &path));
-    if (learner->is_model) {
+    if (job->method->learner->is_model) {
         l3a_model *model = job->state;
-        model->options.store = last ? run->settings.model.store : L3A_STORE_FLOAT64;
+        model->options.store = t + 1 == job->phases ? run->settings.model.store : L3A_STORE_FLOAT64;
         TRY(l3a_model_save(model, path));
     } else {
         TRY(save_state(run, job, path, t + 1));
@@ -330,22 +331,47 @@ done:
     return status;
 }
 
-static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
+/* The size of the job's file; 0 if nobody knows before it is there. */
+static uint64_t learned_bytes(const struct job *job) {
+    return job->method->learner->is_model ? model_file_bytes(job->state) : 0;
+}
+
+static l3a_status save_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
     l3a_results *results = run->points[0].results;
-    const size_t order = trial_of(run, job, job->method).order;
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
+    TRY(results_write(results, run->options.folder));
+    saving_begin(job->saving);
+    if (needs_file(job, t)) {
+        TRY(save_learned(run, job, t));
+        saving_done(job->saving, clock_seconds() - start, learned_bytes(job));
+    }
+    report_timing(run->context, "save", clock_seconds() - start);
+    TRY(results_keep_stages(results, row, trial_of(run, job, job->method).order));
+done:
+    return status;
+}
+
+/* Every process does what process 0 decides, by its clock. What a method of the program's own may cost to learn again, or do
+ * meanwhile, nobody knows. */
+static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
+    l3a_status status = L3A_OK;
     if (!run->options.folder) {
         return L3A_OK;
     }
-    TRY(results_keep_stages(results, row, order));
-    TRY(results_write(results, run->options.folder));
-    TRY(save_learned(run, job, t));
-    report_timing(run->context, "save", clock_seconds() - start);
-    TRY(results_keep_stages(results, row, order));
-    TRY(results_write_stages(results, run->options.folder));
+    TRY(results_keep_stages(run->points[0].results, row, trial_of(run, job, job->method).order));
+    saving_add(job->saving, row->seconds);
+    uint64_t due = t + 1 == job->phases || job->method->own || saving_is_due(job->saving, learned_bytes(job));
+    TRY(follow_lead(run->context, L3A_OK, &due));
+    if (due) {
+        TRY(save_phase(run, job, t, row));
+    }
 done:
     return status;
+}
+
+static l3a_status leave_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
+    return run->options.folder && job->saving->unsaved > 0 ? save_phase(run, job, t, row) : L3A_OK;
 }
 
 static l3a_status remove_partial(l3a_experiment *run, const struct job *job) {
@@ -375,5 +401,6 @@ const struct layout run_layout = {.kind = "run",
                                   .resume = resume,
                                   .look = look,
                                   .keep_phase = keep_phase,
+                                  .leave_phase = leave_phase,
                                   .keep_job = remove_partial,
                                   .finish = finish};

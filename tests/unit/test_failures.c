@@ -15,6 +15,7 @@
 #include "data/features.h"
 #include "archive.h"
 #include "memory_folder.h"
+#include "run/experiment.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -819,7 +820,11 @@ static l3a_status run_experiment(struct stage *stage, const l3a_experiment_optio
     l3a_experiment_free(stage->experiment);
     stage->experiment = NULL;
     const l3a_status status = l3a_experiment_create(stage->context, options, &stage->experiment);
-    return status == L3A_OK ? l3a_experiment_run(stage->experiment) : status;
+    if (status != L3A_OK) {
+        return status;
+    }
+    stage->experiment->saving.always = true; /* so that what is done does not depend on the time it takes */
+    return l3a_experiment_run(stage->experiment);
 }
 
 static l3a_status run_both(struct stage *stage, int resume) {

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "data/features.h"
 #include "learn/model.h"
+#include "run/experiment.h"
 #include "tag/history.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -727,7 +728,10 @@ static l3a_status make_run(l3a_context *context, int resume, FILE *out) {
                                       .resume = resume,
                                       .no_report = 1};
     l3a_status status = l3a_experiment_create(context, &options, &experiment);
-    status = status == L3A_OK ? l3a_experiment_run(experiment) : status;
+    if (status == L3A_OK) {
+        experiment->saving.always = true; /* what is promised is saved */
+        status = l3a_experiment_run(experiment);
+    }
     for (size_t i = 0; status == L3A_OK && i < l3a_experiment_points(experiment); i++) {
         const l3a_results *results = l3a_experiment_results(experiment, i);
         for (size_t j = 0; j < l3a_results_count(results); j++) {

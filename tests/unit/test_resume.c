@@ -5,11 +5,13 @@
 #include "base/random.h"
 #include "format/safetensors.h"
 #include "method/method.h"
+#include "run/experiment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ROWS = 90, WIDTH = 6, CLASSES = 6, VIEWS = 5, PHASES = 3, SEEDS = 2 };
@@ -22,16 +24,22 @@ struct trial_run {
     bool views; /* of the tables; heads then have the random layer as well */
 };
 
-/* What the callback does: stops after so many phases. */
+/* What the callback does: stops after so many phases, or ends the process. */
 struct events {
     size_t stop, seen;
+    bool kill;
 };
 
 static char *parent;
+static bool always = true; /* runs save after every phase, whatever it costs */
 
 static int stop_after(const l3a_event *event, void *user) {
     struct events *events = user;
-    return event->kind == L3A_EVENT_RESULT && ++events->seen == events->stop;
+    const bool stops = event->kind == L3A_EVENT_RESULT && ++events->seen == events->stop;
+    if (stops && events->kill) {
+        _exit(0);
+    }
+    return stops;
 }
 
 static int no_sync(int file) {
@@ -85,7 +93,10 @@ static l3a_status run_with(l3a_context *context, const struct trial_run *trial, 
                                             .no_report = 1};
     *experiment = NULL;
     l3a_status status = l3a_experiment_create(context, &options, experiment);
-    status = status == L3A_OK ? l3a_experiment_run(*experiment) : status;
+    if (status == L3A_OK) {
+        (*experiment)->saving.always = always;
+        status = l3a_experiment_run(*experiment);
+    }
     l3a_features_free(table);
     return status;
 }
@@ -193,6 +204,99 @@ static void every_method_resumes_after_every_phase(void **state) {
         }
     }
     assert_true(methods > 20);
+}
+
+/* Runs in a process of its own, which ends without a word when so many phases are done. */
+static void run_and_kill(const struct trial_run *trial, const char *name, size_t stop) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        struct events events = {.stop = stop, .kill = true};
+        l3a_context *context = quick_context(&events);
+        l3a_experiment *experiment;
+        char *folder = path_in(parent, name);
+        run_with(context, trial, folder, &experiment);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* A run that is killed, resumed and killed again, and then left in peace. Whether or not phases were saved meanwhile, it ends with
+ * the same results. */
+static void killed_runs_have_the_same_results(void **state) {
+    static const char *const methods[] = {"l3a", "l3a+", "l3a-no-wac", "dsal", "slda", "er", "icarl"};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof methods / sizeof methods[0]; i++) {
+        const struct trial_run trial = {methods[i / 2], false};
+        const size_t all = SEEDS * PHASES;
+        char *expected = NULL, *resumed = NULL, whole[64], killed[64];
+        always = i % 2;
+        snprintf(whole, sizeof whole, "%s-unkilled-%d", trial.method, always);
+        assert_int_equal(run_until(&trial, whole, 0, &expected), all);
+        for (size_t stop = 1; stop < all; stop++) {
+            snprintf(killed, sizeof killed, "%s-killed-%d-%zu", trial.method, always, stop);
+            run_and_kill(&trial, killed, stop);
+            run_and_kill(&trial, killed, 1);
+            const size_t learned = run_until(&trial, killed, 0, &resumed);
+            /* that of a finished job is on the disk in any case */
+            assert_true(learned <= all - stop / PHASES * PHASES);
+            assert_true(always ? learned == all - stop - 1 : learned >= all - stop - 1);
+            assert_string_equal(expected, resumed);
+            assert_same_table(whole, killed);
+            free(resumed);
+        }
+        free(expected);
+    }
+    always = true;
+}
+
+/* Counts the phases of a job that are saved, but for the last one, if each takes so long, and saving them so long. */
+static size_t saves_of(double work, double cost, uint64_t bytes, size_t phases) {
+    struct saving saving = {0};
+    size_t saves = 0;
+    double lost = 0;
+    saving_begin(&saving);
+    for (size_t t = 1; t < phases; t++) {
+        lost += work;
+        assert_true(lost <= 10 || lost == work);
+        saving_add(&saving, work);
+        if (saving_is_due(&saving, bytes)) {
+            saving_done(&saving, cost, bytes);
+            saves++;
+            lost = 0;
+        }
+    }
+    return saves;
+}
+
+static void saving_costs_little_and_loses_little(void **state) {
+    (void)state;
+    assert_int_equal(saves_of(0.2, 0.2, 268 << 20, 8), 0);     /* a GPU: learning again costs less */
+    assert_int_equal(saves_of(4, 0.3, 268 << 20, 8), 7);       /* a processor */
+    assert_int_equal(saves_of(4, 2, 268 << 20, 8), 7);         /* a second one could be twice as long */
+    assert_int_equal(saves_of(3, 60, 60000000000, 9), 4);      /* every second one is needed, whatever it costs */
+    assert_int_equal(saves_of(60, 60, 60000000000, 9), 8);     /* one is too much already */
+    assert_int_equal(saves_of(0.01, 0.0005, 1000, 1001), 950); /* the first save is a guess, the others are known to be cheap */
+    assert_int_equal(saves_of(0.01, 0.05, 0, 1001), 20);       /* half a second, each time */
+}
+
+static void larger_files_are_thought_to_take_longer(void **state) {
+    struct saving saving = {0};
+    (void)state;
+    saving_begin(&saving);
+    saving_done(&saving, 0.1, 1000);
+    saving_add(&saving, 1.5);
+    assert_true(saving_is_due(&saving, 1000));
+    assert_true(saving_is_due(&saving, 1400));
+    assert_false(saving_is_due(&saving, 1600));
+    assert_true(saving_is_due(&saving, 500));
+    assert_true(saving_is_due(&saving, 0));
+    saving_begin(&saving); /* another job */
+    assert_false(saving_is_due(&saving, 1000));
+    saving.always = true;
+    assert_true(saving_is_due(&saving, 1000));
 }
 
 /* Drops the lines that begin with one of the texts. */
@@ -418,6 +522,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_method_resumes_after_every_phase, &no),
         cmocka_unit_test_prestate(every_method_resumes_after_every_phase, &yes),
+        cmocka_unit_test(killed_runs_have_the_same_results),
+        cmocka_unit_test(saving_costs_little_and_loses_little),
+        cmocka_unit_test(larger_files_are_thought_to_take_longer),
         cmocka_unit_test(several_jobs_can_be_unfinished),
         cmocka_unit_test(damaged_states_are_refused),
         cmocka_unit_test(the_state_of_another_job_is_refused),
