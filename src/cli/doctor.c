@@ -157,9 +157,10 @@ static l3a_status measure_network(l3a_context *context, const char *path, l3a_ba
         options->precision = precisions[i].precision;
         status = l3a_backbone_open(context, path, options, &backbone);
         const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+        const bool on_device = info && strcmp(info->engine, l3a_backbone_engine()) != 0;
         if (status == L3A_OK && !i) {
             printf("backbone     %s (%s on %s), %.1f million parameters, features %zu wide\n", info->name, info->engine,
-                   strcmp(info->engine, l3a_backbone_engine()) ? l3a_context_device(context) : "the processor",
+                   on_device ? l3a_context_device(context) : "the processor",
                    (double)info->parameters * 1e-6, info->width);
         }
         if (status == L3A_OK && info->computed == precisions[i].precision) {
@@ -168,8 +169,8 @@ static l3a_status measure_network(l3a_context *context, const char *path, l3a_ba
                 printf("             %s: %.1f pictures/s (measured now, %zu x %zu, %zu at a time, without reading them)\n",
                        precisions[i].name, rate, info->size, info->size, info->batch);
             }
-        } else {
-            printf("             %s: this processor has no instructions for it\n", precisions[i].name);
+        } else if (status == L3A_OK && (on_device || precisions[i].precision != L3A_NETWORK_FLOAT16)) { /* which no processor has */
+            printf("             %s: cannot be computed here\n", precisions[i].name);
         }
         l3a_backbone_free(backbone);
     }
