@@ -94,8 +94,8 @@ int main(int count, char **arguments) {
     }
     const l3a_backbone_options options = {.size = sizeof options,
                                           .precision = !strcmp(arguments[2], "float16") ? L3A_NETWORK_FLOAT16
-                                                       : !strcmp(arguments[2], "bf16") ? L3A_NETWORK_BF16
-                                                                                       : L3A_NETWORK_FLOAT32};
+                                                       : !strcmp(arguments[2], "bf16")  ? L3A_NETWORK_BF16
+                                                                                        : L3A_NETWORK_FLOAT32};
     if (l3a_context_create(&device, &context) != L3A_OK) {
         l3a_context_create(NULL, &context);
         l3a_device_describe(context, "cuda", text, sizeof text);

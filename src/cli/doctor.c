@@ -160,8 +160,7 @@ static l3a_status measure_network(l3a_context *context, const char *path, l3a_ba
         const bool on_device = info && strcmp(info->engine, l3a_backbone_engine()) != 0;
         if (status == L3A_OK && !i) {
             printf("backbone     %s (%s on %s), %.1f million parameters, features %zu wide\n", info->name, info->engine,
-                   on_device ? l3a_context_device(context) : "the processor",
-                   (double)info->parameters * 1e-6, info->width);
+                   on_device ? l3a_context_device(context) : "the processor", (double)info->parameters * 1e-6, info->width);
         }
         if (status == L3A_OK && info->computed == precisions[i].precision) {
             status = network_rate(backbone, &rate);

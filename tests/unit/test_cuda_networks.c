@@ -1,7 +1,7 @@
 /* Networks on a CUDA device: every kind of layer (layer_cases.h) and whole networks against the naive back end, in each type of
  * number; however many pictures go in at once; from several threads; when the device runs out of memory, and when any call fails.
- * Where there is no device, the plug-in's kernels run on the processor (fake_cuda.h, emulate_cuda.h). With L3A_TEST_DEVICE=cuda, a real one is used. An argument is a pattern of
- * the tests that are wanted. */
+ * Where there is no device, the plug-in's kernels run on the processor (fake_cuda.h, emulate_cuda.h). With L3A_TEST_DEVICE=cuda, a
+ * real one is used. An argument is a pattern of the tests that are wanted. */
 #include "support.h"
 
 #include "base/plugin.h"

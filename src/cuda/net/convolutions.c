@@ -40,8 +40,7 @@ static cudnnBackendDescriptor_t begin(struct making *making, cudnnBackendDescrip
 static void set(struct making *making, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                 cudnnBackendAttributeType_t type, size_t count, const void *values) {
     struct convolution *made = making->made;
-    made->failed =
-        made->failed || making->cudnn->set(descriptor, name, type, (int64_t)count, values) != CUDNN_STATUS_SUCCESS;
+    made->failed = made->failed || making->cudnn->set(descriptor, name, type, (int64_t)count, values) != CUDNN_STATUS_SUCCESS;
 }
 
 static void end(struct making *making, cudnnBackendDescriptor_t descriptor) {
@@ -54,12 +53,13 @@ static void set_descriptor(struct making *making, cudnnBackendDescriptor_t to, c
     set(making, to, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &from);
 }
 
-/* A tensor [n][channels][height][width] whose channels are side by side. inner: it is made and read within the graph, in float32. */
+/* A tensor [n][channels][height][width] whose channels are side by side. inner: it is made and read within the graph, in float32.
+ */
 static cudnnBackendDescriptor_t tensor(struct making *making, int64_t number, size_t n, struct shape shape, bool inner) {
     const int64_t channels = (int64_t)shape.channels, height = (int64_t)shape.height, width = (int64_t)shape.width;
     const int64_t sizes[TENSOR_RANK] = {(int64_t)n, channels, height, width};
     const int64_t steps[TENSOR_RANK] = {channels * height * width, 1, width * channels, channels}, alignment = ALIGNMENT_BYTES;
-    const cudnnDataType_t type = inner ? CUDNN_DATA_FLOAT
+    const cudnnDataType_t type = inner                                        ? CUDNN_DATA_FLOAT
                                  : making->made->shape.type == NUMBER_FLOAT16 ? CUDNN_DATA_HALF
                                                                               : CUDNN_DATA_BFLOAT16;
     cudnnBackendDescriptor_t made = begin(making, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -171,8 +171,8 @@ static cudnnBackendDescriptor_t plan_of(const struct making *making, cudnnHandle
     good = good && cudnn->set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) ==
                        CUDNN_STATUS_SUCCESS;
     good = good && cudnn->finish(plan) == CUDNN_STATUS_SUCCESS;
-    good = good && cudnn->get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &room) ==
-                       CUDNN_STATUS_SUCCESS;
+    good = good &&
+           cudnn->get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &room) == CUDNN_STATUS_SUCCESS;
     if (plan && !(good && room <= PRODUCT_BYTES)) {
         cudnn->drop(plan);
         plan = NULL;
@@ -288,8 +288,8 @@ done:
     return status;
 }
 
-l3a_status convolution_run(struct device *device, const struct convolutions *all, const struct convolution *what,
-                           const void *from, const void *factors, const void *bias, void *to, void *work) {
+l3a_status convolution_run(struct device *device, const struct convolutions *all, const struct convolution *what, const void *from,
+                           const void *factors, const void *bias, void *to, void *work) {
     const struct cudnn_functions *cudnn = all->cudnn;
     const int64_t numbers[] = {INPUT, FACTORS_GIVEN, OUTPUT, what->shape.biased ? BIAS_GIVEN : ADDED, ADDED};
     const void *places[] = {from, factors, to, what->shape.biased ? bias : to, to};
@@ -304,9 +304,8 @@ l3a_status convolution_run(struct device *device, const struct convolutions *all
     if (pack) {
         cudnn->drop(pack);
     }
-    return code == CUDNN_STATUS_SUCCESS ? L3A_OK
-                                        : device->host->fail(device->context, L3A_ERROR_DEVICE,
-                                                             "start again; if it fails again, use the processor",
-                                                             "cuda:%d: the device failed: cuDNN: %s", device->number,
-                                                             cudnn->text(code));
+    return code == CUDNN_STATUS_SUCCESS
+               ? L3A_OK
+               : device->host->fail(device->context, L3A_ERROR_DEVICE, "start again; if it fails again, use the processor",
+                                    "cuda:%d: the device failed: cuDNN: %s", device->number, cudnn->text(code));
 }

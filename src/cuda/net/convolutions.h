@@ -34,7 +34,7 @@ void convolutions_close(struct device *device, struct convolutions *all);
 l3a_status convolution_find(struct device *device, struct convolutions *all, const struct convolution_shape *shape,
                             const struct convolution **found);
 /* work: PRODUCT_BYTES. `to` holds what is added. */
-l3a_status convolution_run(struct device *device, const struct convolutions *all, const struct convolution *what,
-                           const void *from, const void *factors, const void *bias, void *to, void *work);
+l3a_status convolution_run(struct device *device, const struct convolutions *all, const struct convolution *what, const void *from,
+                           const void *factors, const void *bias, void *to, void *work);
 
 #endif

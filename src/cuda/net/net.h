@@ -45,7 +45,7 @@ struct net_program {
     size_t *slices; /* of each layer: how many pictures are unfolded at a time */
     size_t scratch; /* where it begins in the arena, in bytes */
     char *arena;
-    struct multiplication *products; /* of each layer; `what` is NULL for others */
+    struct multiplication *products;         /* of each layer; `what` is NULL for others */
     const struct convolution **convolutions; /* of each layer, by cuDNN; NULL for others */
 };
 
@@ -67,7 +67,7 @@ struct cuda_network {
     struct convolutions convolutions;
     struct net_slot slots[2];
     size_t room; /* pictures in each */
-    void *work; /* PRODUCT_BYTES */
+    void *work;  /* PRODUCT_BYTES */
 };
 
 static inline size_t number_bytes(enum number_type type) {
@@ -99,7 +99,7 @@ l3a_status net_program_open(struct cuda_network *net, size_t batch, struct net_p
 void net_program_close(struct cuda_network *net, struct net_program *program);
 /* pictures [batch x 3 x side x side]; each output as planes */
 l3a_status net_program_run(const struct cuda_network *net, const struct net_program *program, const float *pictures,
-                       float *const *planes);
+                           float *const *planes);
 
 /* network.c */
 extern const struct network_back_end cuda_network_back_end;

@@ -18,10 +18,8 @@ const size_t program_sizes[PROGRAMS] = {1, 8, 64, 512};
 static l3a_status copy_network(const struct plugin_host *host, const struct network *from, struct network *to) {
     l3a_context *context = from->context;
     l3a_status status = L3A_OK;
-    *to = (struct network){.context = context,
-                           .layer_count = from->layer_count,
-                           .value_count = from->value_count,
-                           .output_count = from->output_count};
+    *to = (struct network){
+        .context = context, .layer_count = from->layer_count, .value_count = from->value_count, .output_count = from->output_count};
     memcpy(to->outputs, from->outputs, sizeof to->outputs);
     TRY(host->allocate(context, from->value_count, sizeof *to->shapes, &to->shapes));
     memcpy(to->shapes, from->shapes, from->value_count * sizeof *to->shapes);
@@ -222,7 +220,8 @@ static l3a_status start(struct cuda_network *net, const struct net_program *prog
     struct device *device = device_of(net->context);
     const size_t bytes = shape_numbers(net->network.shapes[PICTURE]) * sizeof(float);
     l3a_status status = L3A_OK;
-    TRY(device_put_on(device, device->copier, slot->pictures, pictures + slot->first * (bytes / sizeof(float)), slot->count * bytes));
+    TRY(device_put_on(device, device->copier, slot->pictures, pictures + slot->first * (bytes / sizeof(float)),
+                      slot->count * bytes));
     TRY_CUDA(device, cudaEventRecord(slot->arrived, device->copier));
     TRY_CUDA(device, cudaStreamWaitEvent(device->stream, slot->arrived, 0));
     TRY(net_program_run(net, program, slot->pictures, slot->planes));
@@ -289,7 +288,6 @@ static void describe_network(const void *state, char *text, size_t capacity) {
     snprintf(text, capacity, "%s, cuBLASLt %zu, cuDNN %zu", code == cudaSuccess ? properties.name : "a device",
              cublasLtGetVersion(), cudnn ? cudnn->version() : (size_t)0);
 }
-
 
 enum { ROUNDS = 10 };
 

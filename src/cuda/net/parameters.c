@@ -33,8 +33,8 @@ static l3a_status put_product(struct device *device, enum number_type type, cons
     TRY_CUDA(device, net_pack_factors(device->stream, type, out, in, pixels, in, room, factors_there, made->factors));
     if (layer->input == PICTURE && layer->kind == LAYER_CONVOLUTION && type != NUMBER_FLOAT32 && in <= PADDED) {
         TRY(device_allocate(device, out * pixels * PADDED, number_bytes(type), &made->padded));
-        TRY_CUDA(device, net_pack_factors(device->stream, type, out, in, pixels, PADDED, pixels * PADDED, factors_there,
-                                          made->padded));
+        TRY_CUDA(device,
+                 net_pack_factors(device->stream, type, out, in, pixels, PADDED, pixels * PADDED, factors_there, made->padded));
     }
     if (bias->values) {
         TRY(put_floats(device, bias, &bias_there));

@@ -20,9 +20,9 @@ static bool comes_with_product(enum number_type type, enum activation activation
 }
 
 static cublasLtEpilogue_t epilogue_of(enum activation activation, bool biased) {
-    return activation == RELU                 ? (biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
+    return activation == RELU                ? (biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
            : activation == LINEAR_ACTIVATION ? (biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT)
-                                              : (biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU);
+                                             : (biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU);
 }
 
 /* What is computed. */
@@ -104,7 +104,7 @@ static l3a_status multiply(const struct cuda_network *net, const struct multipli
                                   &product->algorithm, net->work, PRODUCT_BYTES, device->stream));
     if (product->activation) {
         TRY_CUDA(device, net_finish(device->stream, net->type, product->activation, what->slope, rows, what->to.channels, NULL,
-                                       NULL, to, to));
+                                    NULL, to, to));
     }
 done:
     return status;
@@ -123,7 +123,7 @@ static l3a_status multiply_unfolded(const struct cuda_network *net, const struct
     l3a_status status = L3A_OK;
     for (size_t first = 0; first < program->batch; first += slice) {
         TRY_CUDA(device, net_unfold(device->stream, net->type, slice, &windows, planes, layer_room(what),
-                                       (const char *)from + first * step, unfolded));
+                                    (const char *)from + first * step, unfolded));
         TRY(multiply(net, &program->products[layer], layer, slice * pixels, unfolded,
                      (char *)to + first * pixels * what->to.channels * bytes));
     }
@@ -138,11 +138,11 @@ static l3a_status convolve(const struct cuda_network *net, const struct net_prog
     const struct windows windows = {what->from, what->to, what->kernel, what->stride, what->padding};
     void *made = what->second ? program->arena + program->scratch : to;
     l3a_status status = L3A_OK;
-    TRY_CUDA(device, net_convolve(device->stream, net->type, program->batch, &windows, what->groups,
-                                     net->parameters[layer].factors, from, made));
-    TRY_CUDA(device, net_finish(device->stream, net->type, what->activation, what->slope,
-                                   program->batch * what->to.height * what->to.width, what->to.channels,
-                                   net->parameters[layer].bias, what->second ? to : NULL, made, to));
+    TRY_CUDA(device, net_convolve(device->stream, net->type, program->batch, &windows, what->groups, net->parameters[layer].factors,
+                                  from, made));
+    TRY_CUDA(device,
+             net_finish(device->stream, net->type, what->activation, what->slope, program->batch * what->to.height * what->to.width,
+                        what->to.channels, net->parameters[layer].bias, what->second ? to : NULL, made, to));
 done:
     return status;
 }
@@ -151,8 +151,7 @@ done:
 static bool suits_cudnn(const struct cuda_network *net, const struct net_layer *layer) {
     const enum lowering lowering = layer_lowering(layer);
     const size_t numbers = layer->from.channels / layer->groups * layer->kernel * layer->kernel;
-    const bool simple =
-        layer->activation == LINEAR_ACTIVATION || layer->activation == RELU || layer->activation == LEAKY_RELU;
+    const bool simple = layer->activation == LINEAR_ACTIVATION || layer->activation == RELU || layer->activation == LEAKY_RELU;
     if (layer->kind == LAYER_CONVOLUTION && layer->input == PICTURE) {
         return simple && layer->groups == 1 && layer->from.channels <= PADDED;
     }
@@ -206,7 +205,6 @@ l3a_status product_run(const struct cuda_network *net, const struct net_program 
     switch (layer_lowering(what)) {
     case UNFOLDED: return multiply_unfolded(net, program, layer, from, to);
     case BY_ITSELF: return convolve(net, program, layer, from, to);
-    default:
-        return multiply(net, &program->products[layer], layer, program->batch * what->to.height * what->to.width, from, to);
+    default: return multiply(net, &program->products[layer], layer, program->batch * what->to.height * what->to.width, from, to);
     }
 }

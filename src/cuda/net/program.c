@@ -148,8 +148,8 @@ static l3a_status squeeze_excite_layer(const struct call *call) {
     float *means = call->scratch, *gates = (float *)((char *)call->scratch + aligned(batch * channels * sizeof(float)));
     l3a_status status = L3A_OK;
     TRY_CUDA(device, net_mean(device->stream, call->net->type, batch, pixels, 0, channels, call->from, NUMBER_FLOAT32, means));
-    TRY_CUDA(device, net_excite(device->stream, batch, channels, layer->hidden, means, own->factors, own->bias,
-                                   own->second_factors, own->second_bias, gates));
+    TRY_CUDA(device, net_excite(device->stream, batch, channels, layer->hidden, means, own->factors, own->bias, own->second_factors,
+                                own->second_bias, gates));
     TRY_CUDA(device, net_gate(device->stream, call->net->type, batch, pixels, channels, gates, call->beside, call->to));
 done:
     return status;
@@ -188,7 +188,7 @@ static cudaError_t join_values(const struct call *call) {
         net_copy_rows(call->device->stream, call->net->type, call->program->batch, left, call->from, left, call->to, all);
     return code != cudaSuccess ? code
                                : net_copy_rows(call->device->stream, call->net->type, call->program->batch, all - left,
-                                                  call->beside, all - left, (char *)call->to + left * bytes, all);
+                                               call->beside, all - left, (char *)call->to + left * bytes, all);
 }
 
 /* The kinds that make something of each picture or token by itself. */
@@ -200,11 +200,10 @@ static cudaError_t run_tokens(const struct call *call) {
     const size_t batch = call->program->batch, channels = layer->to.channels, rows = layer->from.height * layer->from.width;
     switch (layer->kind) {
     case LAYER_TOKENS:
-        return net_tokens(stream, type, batch, layer->to.height - layer->from.height, layer->from.height, channels,
-                             own->factors, own->bias, call->from, call->to);
+        return net_tokens(stream, type, batch, layer->to.height - layer->from.height, layer->from.height, channels, own->factors,
+                          own->bias, call->from, call->to);
     case LAYER_NORM:
-        return net_norm(stream, type, batch * rows, channels, (float)layer->epsilon, own->factors, own->bias, call->from,
-                           call->to);
+        return net_norm(stream, type, batch * rows, channels, (float)layer->epsilon, own->factors, own->bias, call->from, call->to);
     case LAYER_ATTENTION: return attend(call);
     case LAYER_FIRST_TOKEN: return net_copy_rows(stream, type, batch, channels, call->from, rows * channels, call->to, channels);
     case LAYER_JOIN: return join_values(call);
@@ -226,13 +225,11 @@ static cudaError_t run_pixels(const struct call *call) {
     case LAYER_SPACE_TO_DEPTH: return net_space_to_depth(stream, type, batch, layer->from, layer->kernel, call->from, call->to);
     case LAYER_PATCHES: return net_patches(stream, type, batch, layer->from, layer->kernel, call->from, call->to);
     case LAYER_MAX_POOL:
-    case LAYER_AVERAGE_POOL:
-        return net_pool(stream, type, batch, &windows, layer->kind == LAYER_MAX_POOL, call->from, call->to);
+    case LAYER_AVERAGE_POOL: return net_pool(stream, type, batch, &windows, layer->kind == LAYER_MAX_POOL, call->from, call->to);
     case LAYER_BLUR: return net_blur(stream, type, batch, layer->from, layer->to, call->from, call->to);
     case LAYER_ACTIVATION:
     case LAYER_ADD:
-        return net_finish(stream, type, layer->activation, layer->slope, rows, channels, NULL, call->beside, call->from,
-                             call->to);
+        return net_finish(stream, type, layer->activation, layer->slope, rows, channels, NULL, call->beside, call->from, call->to);
     case LAYER_SCALE: return net_scale(stream, type, rows, channels, own->factors, own->bias, call->from, call->to);
     default: return run_tokens(call);
     }
@@ -247,8 +244,8 @@ static l3a_status run_layer(const struct cuda_network *net, const struct net_pro
                               .device = device,
                               .layer = layer,
                               .parameters = &net->parameters[index],
-                              .from = layer->input == PICTURE ? (const void *)pictures
-                                                              : program->arena + program->places[layer->input],
+                              .from =
+                                  layer->input == PICTURE ? (const void *)pictures : program->arena + program->places[layer->input],
                               .beside = layer->second ? program->arena + program->places[layer->second] : NULL,
                               .to = program->arena + program->places[layer->output],
                               .scratch = program->arena + program->scratch};
@@ -265,7 +262,7 @@ done:
 }
 
 l3a_status net_program_run(const struct cuda_network *net, const struct net_program *program, const float *pictures,
-                       float *const *planes) {
+                           float *const *planes) {
     struct device *device = device_of(net->context);
     const struct network *network = &net->network;
     l3a_status status = L3A_OK;
@@ -275,7 +272,7 @@ l3a_status net_program_run(const struct cuda_network *net, const struct net_prog
     for (size_t i = 0; i < network->output_count; i++) {
         const value made = network->outputs[i].value;
         TRY_CUDA(device, net_planes(device->stream, net->type, program->batch, network->shapes[made],
-                                       program->arena + program->places[made], planes[i]));
+                                    program->arena + program->places[made], planes[i]));
     }
 done:
     return status;

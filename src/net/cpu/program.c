@@ -181,8 +181,8 @@ static l3a_status place_values(struct program *program) {
                 "use smaller pictures", "the output of layer %zu does not fit in the address space", i);
     }
     const size_t wrong = places_find(net, sizes, last_uses, stretches, program->places, &program->scratch_place);
-    FAIL_IF(wrong < net->layer_count, program->context, L3A_ERROR_STATE, NULL,
-            "layer %zu overwrites a value that is still needed", wrong);
+    FAIL_IF(wrong < net->layer_count, program->context, L3A_ERROR_STATE, NULL, "layer %zu overwrites a value that is still needed",
+            wrong);
     program->arena = program->scratch_place + scratch;
 done:
     release(program->context, last_uses);
