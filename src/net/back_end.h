@@ -10,14 +10,45 @@
 /* Pictures at a time on the processor: the last bits of features depend on it, and must be those of earlier versions. */
 enum { PROCESSOR_BATCH = 16 };
 
+/* What training does with a parameter. */
+struct parameter_use {
+    bool trained; /* a step changes it. A batch norm whose factors are not trained keeps its mean and variance, too */
+    float rate;   /* times that of the step */
+    float decay;
+};
+
 /* What a network is opened for. */
 struct network_use {
     bool training;
-    size_t pictures; /* of a batch in training */
+    size_t pictures; /* the largest batch in training */
     enum number_type numbers;
+    const struct parameter_use (*parameters)[PARAMETER_KINDS]; /* of each layer, in training */
+    uint64_t memory; /* bytes that training may take, by computing again what it does not keep; 0: as many as it likes */
 };
 
-enum parameter_part { PARAMETER_VALUE, PARAMETER_GRADIENT };
+/* What training takes. */
+struct network_plan {
+    uint64_t bytes;
+    bool recomputes; /* values of the forward pass, because there is no memory to keep them all */
+};
+
+/* What is kept of a parameter. The moments, which a step makes, are the running means of its gradient and of the gradient's square;
+ * SGD has the first alone. */
+enum parameter_part { PARAMETER_VALUE, PARAMETER_GRADIENT, PARAMETER_MOMENT, PARAMETER_SQUARE };
+
+enum optimiser { OPTIMISER_SGD, OPTIMISER_ADAM, OPTIMISER_ADAMW };
+
+/* With g the gradient times `scale`, m and v the moments, t the number, r the rate times the parameter's, and d its decay:
+ *     SGD     g += d w;  m = momentum · m + g;  w -= r m
+ *     Adam    g += d w;  m += (1 − momentum)(g − m);  v += (1 − square)(g² − v);  w -= r m̂ / (√v̂ + epsilon)
+ *     AdamW   w -= r d w;  then as Adam, without decay
+ * with m̂ = m / (1 − momentum^t) and v̂ = v / (1 − square^t). */
+struct network_step {
+    enum optimiser optimiser;
+    double rate, momentum, square, epsilon;
+    double scale;
+    uint64_t number; /* of the steps made with these moments, from 1 */
+};
 
 struct network_back_end {
     const char *name; /* `engine` in l3a_backbone_info */
@@ -43,9 +74,15 @@ struct network_back_end {
 
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.
-     * `backward` takes the gradients of the outputs of that call, NULL for those without, and sets those of all parameters. */
+     * `backward` takes the gradients of the outputs of that call, NULL for those without, and sets those of all trained parameters.
+     * `run` can be called in between, any number of pictures at a time; then batch norms use the mean and variance they have. */
+    l3a_status (*plan)(const struct network *network, const struct network_use *use, struct network_plan *plan);
     l3a_status (*forward)(void *state, const float *pictures, size_t count, float *const *outputs);
     l3a_status (*backward)(void *state, const float *const *gradients);
+    /* The sum of the squares of the gradients of all trained parameters. */
+    l3a_status (*gradient_square)(void *state, double *sum);
+    /* Changes the trained parameters by their gradients. */
+    l3a_status (*step)(void *state, const struct network_step *step);
     /* What belongs to a parameter of a layer of the description; values has room for as many numbers as the parameter has. */
     l3a_status (*read)(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values);
     l3a_status (*write)(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values);
