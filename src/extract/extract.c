@@ -11,6 +11,7 @@
 #include "base/sized.h"
 #include "data/dataset.h"
 #include "data/features.h"
+#include "extract/extract.h"
 #include "extract/part_file.h"
 #include "format/safetensors.h"
 #include "net/backbone.h"
@@ -21,8 +22,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { ENGINE_TEXT = 256 };
 
 /* Batches to extract, because their records are missing or out of date. */
 struct todo {
@@ -39,7 +38,7 @@ struct extraction {
     l3a_dataset *dataset;
     l3a_extract_options options;
     l3a_picture_options picture;
-    const char *path;
+    const char *name, *path;         /* of the data set, and of the feature file */
     size_t batch;                    /* pictures that are computed together */
     size_t first, rows;              /* pictures of the data set: the first one, and how many */
     struct picture_source *pictures; /* these */
@@ -57,22 +56,12 @@ static bool is_on_device(const struct extraction *e) {
     return e->backbone->back_end == network_back_end_of_device(e->backbone->context);
 }
 
-/* What of a device changes the last bits of features: "cuda, batches of 256, …" */
-static void print_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
-    const struct network_back_end *back_end = e->backbone->back_end;
-    const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, e->batch);
-    if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
-        memcpy(text + length, ", ", 3);
-        back_end->describe(e->backbone->state, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
-    }
-}
-
 /* Features of the processor are as before there were others. */
 static void add_engine(XXH3_state_t *state, const struct extraction *e) {
     if (is_on_device(e)) {
         char text[ENGINE_TEXT];
         const uint64_t computed = (uint64_t)e->info->computed;
-        print_engine(e, text);
+        print_engine(e->backbone, text);
         XXH3_64bits_update(state, text, strlen(text) + 1);
         XXH3_64bits_update(state, &computed, sizeof computed);
     }
@@ -312,7 +301,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         TRY(record.values[i] ? text_record_set(context, keys, values, provenance[i], record.values[i]) : L3A_OK);
     }
     TRY(add_record(context, keys, values, bad_record, &bad));
-    TRY(text_record_set(context, keys, values, "data", e->dataset->name));
+    TRY(text_record_set(context, keys, values, "data", e->name));
     TRY(text_record_set(context, keys, values, "split", e->dataset->split));
     if (e->dataset->ignores_difficult) {
         TRY(text_record_set(context, keys, values, difficult_record, "ignore"));
@@ -329,7 +318,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         snprintf(text, sizeof text, "%zu", all_batches(e));
         TRY(text_record_set(context, keys, values, batches_record, text));
         if (is_on_device(e)) {
-            print_engine(e, engine);
+            print_engine(e->backbone, engine);
             TRY(text_record_set(context, keys, values, engine_record, engine));
         }
     }
@@ -416,12 +405,16 @@ static void extraction_free(struct extraction *e) {
     text_list_clear(context, &e->bad);
 }
 
-static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const l3a_extract_options *options,
-                          const char *path, l3a_extract_report *report) {
+l3a_status extract_named(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const char *name,
+                         const l3a_extract_options *options, const char *path, l3a_extract_report *report) {
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
-    struct extraction e = {
-        .context = context, .backbone = backbone, .info = l3a_backbone_describe(backbone), .dataset = dataset, .path = path};
+    struct extraction e = {.context = context,
+                           .backbone = backbone,
+                           .info = l3a_backbone_describe(backbone),
+                           .dataset = dataset,
+                           .name = name,
+                           .path = path};
     TRY(READ_SIZED(context, options, e.options));
     TRY(picture_options_read(context, e.options.picture, &e.picture));
     if (report) {
@@ -438,8 +431,11 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
     TRY(write_features(&e));
     TRY(remove_file(context, e.part.path));
     if (report) {
-        const l3a_extract_report own = {sizeof own, e.good_count, e.bad.count, e.rows - e.todo.picture_count,
-                                        clock_seconds() - start};
+        const l3a_extract_report own = {.size = sizeof own,
+                                        .rows = e.good_count,
+                                        .bad = e.bad.count,
+                                        .resumed = e.rows - e.todo.picture_count,
+                                        .seconds = clock_seconds() - start};
         TRY(WRITE_SIZED(context, report, own));
     }
 done:
@@ -451,7 +447,7 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
                        const char *path, l3a_extract_report *report) {
     l3a_status status = L3A_OK;
     NEED(context, context, backbone, dataset, path);
-    TRY(extract(context, backbone, dataset, options, path, report));
+    TRY(extract_named(context, backbone, dataset, dataset->name, options, path, report));
 done:
     return status;
 }

@@ -102,6 +102,15 @@ void intake_close(struct intake *intake) {
     }
 }
 
+void print_engine(const l3a_backbone *backbone, char text[ENGINE_TEXT]) {
+    const struct network_back_end *back_end = backbone->back_end;
+    const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, backbone_batch(backbone));
+    if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
+        memcpy(text + length, ", ", 3);
+        back_end->describe(backbone->state, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+    }
+}
+
 static const char oriented[] = " oriented";
 
 void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record) {
