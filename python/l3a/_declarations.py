@@ -477,6 +477,7 @@ class l3a_extract_report(Structure):
         ("bad", c_size_t),
         ("resumed", c_size_t),
         ("seconds", c_double),
+        ("cached", c_size_t),
     ]
 
 
@@ -615,6 +616,15 @@ class l3a_library_picture(Structure):
         ("taken", c_int64),
         ("checksum", c_uint64),
         ("copies", c_uint64),
+    ]
+
+
+class l3a_cache_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("folder", c_char_p),
+        ("limit", c_uint64),
+        ("look_only", c_uint64),
     ]
 
 
@@ -1115,6 +1125,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_watch_polls": (c_int, [c_void_p, c_size_t]),
     "l3a_watch_stop": (None, [c_void_p]),
     "l3a_watch_free": (None, [c_void_p]),
+    "l3a_cache_folder": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "l3a_cache_measure": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "l3a_extract_cached": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_dataset_usual_splits": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
@@ -1212,6 +1226,10 @@ TAKES_CONTEXT = frozenset([
     "l3a_library_open",
     "l3a_library_views",
     "l3a_watch_open",
+    "l3a_cache_folder",
+    "l3a_cache_measure",
+    "l3a_extract_cached",
+    "l3a_dataset_usual_splits",
     "l3a_protocol_parse",
     "l3a_class_order",
     "l3a_method_options",

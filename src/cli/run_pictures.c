@@ -113,7 +113,7 @@ static bool choose_cache(struct pictures *pictures) {
     const bool own = argument(arguments, "no-cache") != NULL;
     double gibibytes = 0;
     pictures->cache = (l3a_cache_options){.size = sizeof pictures->cache, .folder = argument(arguments, "cache")};
-    if (!argument_number(arguments, "cache-size", 0.001, 1e9, &gibibytes)) {
+    if (!argument_number(arguments, "cache-size", 1e-6, 1e9, &gibibytes)) {
         return false;
     }
     pictures->cache.limit = own ? UINT64_MAX : (uint64_t)(gibibytes * (1 << 30));
@@ -205,7 +205,11 @@ static void say_where_from(const struct pictures *pictures, const struct set *se
     if (report->cached) {
         fprintf(stderr, "features from %s\n", pictures->cache.folder);
     } else {
-        fprintf(stderr, "features extracted in %.1f s, kept in %s\n", report->seconds, pictures->cache.folder);
+        fprintf(stderr, "features extracted in %.1f s", report->seconds);
+        if (report->resumed) {
+            fprintf(stderr, " (%zu of them from an earlier run)", report->resumed);
+        }
+        fprintf(stderr, ", kept in %s\n", pictures->cache.folder);
     }
 }
 
@@ -254,9 +258,23 @@ static int open_for_plan(struct pictures *pictures, const struct request *reques
     return explain(pictures->arguments, status);
 }
 
+/* The library would only say so after the extraction. */
+static int check_folder(const struct arguments *arguments) {
+    const char *folder = argument(arguments, "o");
+    char text[1] = "";
+    if (!folder || argument(arguments, "resume") || argument(arguments, "dry-run") ||
+        l3a_folder_record(arguments->context, folder, "program", text, sizeof text) == L3A_ERROR_NOT_FOUND) {
+        return EXIT_DONE;
+    }
+    complain(arguments, "%s: this folder already holds results", folder);
+    print_hint("resume the run with --resume, or choose another folder");
+    return EXIT_USAGE;
+}
+
 static int open_tables(struct pictures *pictures, struct request *request) {
     const struct arguments *arguments = pictures->arguments;
-    int code = choose_splits(pictures);
+    int code = check_folder(arguments);
+    code = code == EXIT_DONE ? choose_splits(pictures) : code;
     if (code != EXIT_DONE || !choose_cache(pictures)) {
         return code == EXIT_DONE ? EXIT_USAGE : code;
     }
