@@ -33,7 +33,7 @@ const struct command commands[] = {
      serve_options, NO_SETTINGS, serve_command},
     {"measure", "run", "--data D --backbone F | --train F --test F -o DIR", "learn and evaluate every phase of a protocol", run_options,
      ALL_SETTINGS, run_command},
-    {"measure", "sweep", "--data D --backbone F | --train F --test F --gamma 1,10,… -o DIR", "run a grid of settings, methods and seeds", sweep_options,
+    {"measure", "sweep", "--train F --test F --gamma 1,10,… -o DIR", "run a grid of settings, methods and seeds", sweep_options,
      ALL_SETTINGS, sweep_command},
     {"measure", "eval", "MODEL --features F", "measure a model on labelled features", eval_options, NO_SETTINGS, eval_command},
     {"measure", "report", "DIR… [-o FILE.html] [--format F]",

@@ -69,17 +69,27 @@ static int compare_use(const void *left, const void *right) {
     return one->used != other->used ? (one->used > other->used) - (one->used < other->used) : strcmp(one->path, other->path);
 }
 
-/* Removes a file unless a process uses it, or cannot be asked. A feature file that is used is locked for reading (cache_use), and
- * an unfinished one by the process that extracts to it (part_file.c). */
-static bool remove_entry(const file_operations *files, const struct entry *entry) {
+/* Removes a file unless a process uses it, or cannot be asked. A feature file that is used is locked for reading (cache_use), from
+ * before the lock of its key is freed; one that is being extracted is locked by its extraction (part_file.c). */
+static l3a_status remove_entry(l3a_context *context, const struct entry *entry, bool *gone) {
+    const file_operations *files = context->files;
+    l3a_status status = L3A_OK;
+    l3a_lock *lock = NULL;
+    *gone = false;
     const int file = files->open(entry->path, O_RDWR | O_NOFOLLOW, 0);
     if (file < 0) {
-        return false;
+        return L3A_OK;
     }
-    const bool gone = !(entry->whole ? files->lock_bytes(file, BYTES_WRITE, 0, 0) : files->lock(file, entry->path)) &&
-                      !files->remove(entry->path);
+    if (entry->whole) {
+        const l3a_status locked = lock_target(context, entry->path, entry->path, FAIL_AT_ONCE, &lock);
+        TRY(locked == L3A_ERROR_MEMORY ? locked : L3A_OK);
+    }
+    const bool free = entry->whole ? lock && !files->lock_bytes(file, BYTES_WRITE, 0, 0) : !files->lock(file, entry->path);
+    *gone = free && !files->remove(entry->path);
+done:
+    l3a_lock_free(lock);
     files->close(file);
-    return gone;
+    return status;
 }
 
 l3a_status cache_trim(l3a_context *context, const char *folder, uint64_t limit) {
@@ -87,7 +97,8 @@ l3a_status cache_trim(l3a_context *context, const char *folder, uint64_t limit) 
     struct entries entries = {0};
     uint64_t bytes = 0;
     TRY(remove_leftovers(context, folder));
-    TRY(entries_list(context, folder, &entries));
+    const l3a_status listed = entries_list(context, folder, &entries);
+    TRY(listed == L3A_ERROR_MEMORY ? listed : L3A_OK); /* where nothing can be listed, nothing can be removed */
     for (size_t i = 0; i < entries.count; i++) {
         bytes += entries.items[i].bytes;
     }
@@ -95,7 +106,9 @@ l3a_status cache_trim(l3a_context *context, const char *folder, uint64_t limit) 
         qsort(entries.items, entries.count, sizeof *entries.items, compare_use);
     }
     for (size_t i = 0; i < entries.count && bytes > limit; i++) {
-        bytes -= remove_entry(context->files, &entries.items[i]) ? entries.items[i].bytes : 0;
+        bool gone;
+        TRY(remove_entry(context, &entries.items[i], &gone));
+        bytes -= gone ? entries.items[i].bytes : 0;
     }
 done:
     entries_free(context, &entries);

@@ -205,22 +205,27 @@ static uint64_t expected_bytes(const struct wish *wish) {
            (view_rows(wish->options.views) * width * number + l3a_dataset_class_count(wish->dataset));
 }
 
-static l3a_status extract_to_cache(const struct wish *wish, l3a_extract_report *report) {
-    l3a_context *context = wish->context;
-    l3a_status status = L3A_OK;
+static l3a_status make_room(const struct wish *wish) {
     const uint64_t bytes = expected_bytes(wish);
-    char text[sizeof context->error_text];
+    l3a_status status = L3A_OK;
+    TRY(cache_make_folder(wish->context, wish->folder));
     if (bytes > wish->limit) {
-        report_note(context, "these features take %.1f MB, more than the cache may: they are removed when others come",
+        report_note(wish->context, "these features take %.1f MB, more than the cache may: they are removed when others come",
                     1e-6 * (double)bytes);
     }
-    TRY(cache_trim(context, wish->folder, bytes < wish->limit ? wish->limit - bytes : 0));
-    status = extract_named(context, wish->backbone, wish->dataset, wish->name, &wish->options, wish->path, report);
+    TRY(cache_trim(wish->context, wish->folder, bytes < wish->limit ? wish->limit - bytes : 0));
+done:
+    return status;
+}
+
+static l3a_status extract_to_cache(const struct wish *wish, l3a_extract_report *report) {
+    l3a_context *context = wish->context;
+    char text[sizeof context->error_text];
+    const l3a_status status = extract_named(context, wish->backbone, wish->dataset, wish->name, &wish->options, wish->path, report);
     if (status == L3A_ERROR_FULL) {
         memcpy(text, context->error_text, sizeof text);
         fail(context, status, "free some space, and start again to continue; or name another folder for the cache", "%s", text);
     }
-done:
     return status;
 }
 
@@ -228,14 +233,13 @@ static l3a_status make(const struct wish *wish, l3a_features **features, l3a_ext
     l3a_context *context = wish->context;
     l3a_status status = L3A_OK;
     l3a_lock *lock = NULL;
-    TRY(cache_make_folder(context, wish->folder));
+    TRY(make_room(wish));
     TRY(lock_target(context, wish->path, wish->path, AWAIT_ANYONE, &lock));
     TRY(find(wish, features)); /* another process may have made it in the meantime */
     if (!*features) {
         TRY(extract_to_cache(wish, report));
-        TRY(find(wish, features));
-        FAIL_IF(!*features, context, L3A_ERROR_IO, "check the disk, or name another folder for the cache",
-                "%s: these features cannot be read, although they were just extracted", wish->path);
+        TRY(l3a_features_open(context, wish->path, features));
+        cache_use(*features);
     }
 done:
     l3a_lock_free(lock);
