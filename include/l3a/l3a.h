@@ -1601,7 +1601,7 @@ L3A_PUBLIC l3a_status l3a_cache_measure(l3a_context *context, const char *folder
  * rows. NULL options, cache: the defaults; NULL report: not wanted. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_extract_cached(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
                                          const l3a_extract_options *options, const l3a_cache_options *cache,
-                                         l3a_features **features, l3a_extract_report *report);
+                                         l3a_extract_report *report, l3a_features **features);
 /* The splits that people learn from and measure on, as far as the kind of the data set says: trainval and test of VOC, train2014
  * and val2014 of COCO; otherwise both are "". Each text is cut to capacity. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_dataset_usual_splits(l3a_context *context, const char *name, char *train, char *test, size_t capacity);

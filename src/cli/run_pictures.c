@@ -191,8 +191,8 @@ static l3a_status extract(struct pictures *pictures, struct set *set, bool look_
     l3a_cache_options cache = pictures->cache;
     cache.look_only = look_only;
     *report = (l3a_extract_report){.size = sizeof *report};
-    return l3a_extract_cached(pictures->arguments->context, pictures->backbone, set->dataset, &set->options, &cache, set->table,
-                              report);
+    return l3a_extract_cached(pictures->arguments->context, pictures->backbone, set->dataset, &set->options, &cache, report,
+                              set->table);
 }
 
 static void say_where_from(const struct pictures *pictures, const struct set *set, const l3a_extract_report *report) {

@@ -272,8 +272,8 @@ done:
 }
 
 static l3a_status extract_cached(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
-                                 const l3a_extract_options *options, const l3a_cache_options *cache, l3a_features **features,
-                                 l3a_extract_report *report) {
+                                 const l3a_extract_options *options, const l3a_cache_options *cache, l3a_extract_report *report,
+                                 l3a_features **features) {
     enum { FOLDER = 4096 };
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
@@ -306,11 +306,11 @@ done:
 }
 
 l3a_status l3a_extract_cached(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
-                              const l3a_extract_options *options, const l3a_cache_options *cache, l3a_features **features,
-                              l3a_extract_report *report) {
+                              const l3a_extract_options *options, const l3a_cache_options *cache, l3a_extract_report *report,
+                              l3a_features **features) {
     l3a_status status = L3A_OK;
     NEED(context, context, backbone, dataset, features);
-    TRY(extract_cached(context, backbone, dataset, options, cache, features, report));
+    TRY(extract_cached(context, backbone, dataset, options, cache, report, features));
 done:
     return status;
 }

@@ -1228,7 +1228,7 @@ static l3a_status extract_to_cache(struct stage *stage) {
         status = l3a_backbone_open(stage->context, input.backbone, NULL, &stage->backbone);
     }
     return status == L3A_OK
-               ? l3a_extract_cached(stage->context, stage->backbone, stage->dataset, &options, &cache, &stage->train, NULL)
+               ? l3a_extract_cached(stage->context, stage->backbone, stage->dataset, &options, &cache, NULL, &stage->train)
                : status;
 }
 
