@@ -133,6 +133,7 @@ l3a_taught_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_vo
 l3a_lesson_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_int, c_void_p)
 l3a_judged_callback = CFUNCTYPE(c_int, c_char_p, c_int, c_void_p)
 l3a_folder_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_uint64, c_void_p)
+l3a_train_epoch_callback = CFUNCTYPE(None, c_void_p, c_void_p)
 l3a_method_create = CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)
 l3a_method_room = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 l3a_method_learn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t)
@@ -615,6 +616,93 @@ class l3a_library_picture(Structure):
         ("taken", c_int64),
         ("checksum", c_uint64),
         ("copies", c_uint64),
+    ]
+
+
+class l3a_train_recipe(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("help", c_char_p),
+    ]
+
+
+class l3a_train_epoch(Structure):
+    _fields_ = [
+        ("epoch", c_size_t),
+        ("epochs", c_size_t),
+        ("loss", c_double),
+        ("mean_ap", c_double),
+        ("seconds", c_double),
+        ("best", c_int),
+        ("resumed", c_int),
+    ]
+
+
+class l3a_train_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("recipe", c_char_p),
+        ("backbone", c_void_p),
+        ("picture", c_void_p),
+        ("trained", c_char_p),
+        ("classes", c_void_p),
+        ("class_count", c_size_t),
+        ("seed", c_uint64),
+        ("epochs", c_size_t),
+        ("batch", c_size_t),
+        ("rate", c_double),
+        ("head_rate", c_double),
+        ("schedule", c_char_p),
+        ("optimiser", c_char_p),
+        ("momentum", c_double),
+        ("decay", c_double),
+        ("clip", c_double),
+        ("loss", c_char_p),
+        ("least_area", c_double),
+        ("most_area", c_double),
+        ("flip", c_double),
+        ("cutout", c_double),
+        ("validation_share", c_double),
+        ("keep_last", c_int),
+        ("memory", c_uint64),
+        ("state", c_char_p),
+        ("save_seconds", c_double),
+        ("resume", c_int),
+        ("command", c_char_p),
+        ("on_epoch", l3a_train_epoch_callback),
+        ("epoch_user", c_void_p),
+    ]
+
+
+class l3a_train_plan(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("memory", c_uint64),
+        ("recomputes", c_int),
+        ("parameters", c_uint64),
+        ("trained", c_uint64),
+        ("pictures", c_size_t),
+        ("held", c_size_t),
+        ("classes", c_size_t),
+        ("steps", c_uint64),
+        ("shown", c_uint64),
+        ("settings", c_char * 512),
+    ]
+
+
+class l3a_train_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("epochs", c_size_t),
+        ("resumed", c_size_t),
+        ("kept", c_size_t),
+        ("steps", c_uint64),
+        ("mean_ap", c_double),
+        ("loss", c_double),
+        ("seconds", c_double),
+        ("speed", c_double),
+        ("waited", c_double),
+        ("recomputed", c_int),
     ]
 
 
@@ -1115,6 +1203,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_watch_polls": (c_int, [c_void_p, c_size_t]),
     "l3a_watch_stop": (None, [c_void_p]),
     "l3a_watch_free": (None, [c_void_p]),
+    "l3a_train_recipe_at": (POINTER(l3a_train_recipe), [c_size_t]),
+    "l3a_train_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_train": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
@@ -1212,6 +1303,8 @@ TAKES_CONTEXT = frozenset([
     "l3a_library_open",
     "l3a_library_views",
     "l3a_watch_open",
+    "l3a_train_prepare",
+    "l3a_train",
     "l3a_protocol_parse",
     "l3a_class_order",
     "l3a_method_options",

@@ -11,12 +11,12 @@
 
 #include "algebra/algebra.h"
 #include "base/views.h"
-#include "method/loss.h"
+#include "train/loss.h"
 #include "method/method.h"
-#include "method/optimiser.h"
+#include "train/optimiser.h"
 #include "method/replay.h"
 #include "method/state.h"
-#include "method/stream.h"
+#include "train/stream.h"
 
 /* The rows of one step. The first `fresh` rows are the epoch's next ones; the others were drawn from the memory. */
 struct batch {

@@ -3,7 +3,7 @@
  *
  * One cycle (Smith and Topin 2018, in PyTorch's form): half a cosine up from highest/25 during the first fifth of the steps, and
  * half a cosine down to highest/250000 over the rest. */
-#include "method/optimiser.h"
+#include "train/optimiser.h"
 
 #include <math.h>
 

@@ -2,7 +2,9 @@
 #ifndef L3A_LOSS_H
 #define L3A_LOSS_H
 
-#include "method/options.h"
+#include <stddef.h>
+
+typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
 
 /* gradient[i, k] = scale[i] · ∂loss/∂score[i, k] for targets of 0 and 1; all of them [rows x classes]. */
 void loss_gradient(l3a_loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,

@@ -5,7 +5,7 @@
  *   y = 1: −log p,              by s: p − 1
  *   y = 0: −q⁴ log(1 − q),      by s: p (1 − p) (q⁴ / (1 − q) − 4 q³ log(1 − q)),      q = max(p − 0.05, 0).
  * Easy negatives, with p below the margin, contribute nothing. The derivative includes that of the focusing factor q⁴. */
-#include "method/loss.h"
+#include "train/loss.h"
 
 #include "base/vector_math.h"
 
