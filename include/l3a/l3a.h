@@ -1638,7 +1638,7 @@ typedef struct l3a_train_options {
     const char *loss;      /* "asl": asymmetric, summed over pictures and classes; "bce": binary cross-entropy */
     double least_area, most_area; /* of a crop, whose sides keep the picture's shape within 3/4 and 4/3: shares of the picture's
                                    * area. least_area below 0: no crops */
-    double flip;                  /* the probability that a picture is mirrored */
+    int flip;                     /* 1: every other picture is mirrored, at random; below 0: none */
     double cutout;                /* the side of a square that is painted over in one colour, as a share of the picture's side */
     /* Validation pictures: if none are given, a share of the training pictures, which are then not trained on. The recipe "norms"
      * says 0.1, and "released" none. Fewer than 10 pictures are never held back. */
