@@ -660,7 +660,7 @@ class l3a_train_options(Structure):
         ("loss", c_char_p),
         ("least_area", c_double),
         ("most_area", c_double),
-        ("flip", c_double),
+        ("flip", c_int),
         ("cutout", c_double),
         ("validation_share", c_double),
         ("keep_last", c_int),
