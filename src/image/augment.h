@@ -13,10 +13,10 @@
 struct augmentation {
     double least, most; /* the share of the picture's area that a random part of it has, uniform between these; most 0: the whole
                            picture */
-    double ratio;       /* the part's width divided by its height, both in pixels, is between 1 / ratio and ratio, and its logarithm is
-                           uniform; 0: the part has the shape of the picture */
-    bool flip;          /* mirrored with probability one half */
-    double cutout;      /* of each side of the resized picture, the share that one filled rectangle has: a square of a square; 0: none */
+    double ratio;  /* the part's width divided by its height, both in pixels, is between 1 / ratio and ratio, and its logarithm is
+                      uniform; 0: the part has the shape of the picture */
+    bool flip;     /* mirrored with probability one half */
+    double cutout; /* of each side of the resized picture, the share that one filled rectangle has: a square of a square; 0: none */
 };
 
 /* What happens to one picture. */

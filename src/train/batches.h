@@ -28,8 +28,8 @@ l3a_status batches_open(l3a_context *context, const l3a_dataset *dataset, const 
                         const struct batches_options *options, struct batches **batches);
 /* Begins a pass at this batch of it; pictures of an earlier pass that were not delivered are dropped. */
 l3a_status batches_begin(struct batches *batches, uint64_t epoch, size_t first_batch);
-/* The next batch, valid until the next call. A picture that cannot be read ends the pass with its error, because training without it
- * could not be repeated. No events are sent. */
+/* The next batch, valid until the next call. A picture that cannot be read ends the pass with its error, because training without
+ * it could not be repeated. No events are sent. */
 l3a_status batches_next(struct batches *batches, struct batch *batch);
 void batches_free(struct batches *batches);
 

@@ -25,7 +25,7 @@ LAYERS = {
     "measure": "common base format algebra data",
     "net": "common base format",
     "learn": "common base format algebra data measure",
-    "train": "base format image data measure net",
+    "train": "common base format image data measure net",
     "method": "common base format algebra data learn train",
     "extract": "base format image data net",
     "tag": "common base image data net learn extract",
