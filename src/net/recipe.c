@@ -378,3 +378,16 @@ bool recipe_parse(const char *preprocess, const char *pool, const char *network,
     *rest = text;
     return true;
 }
+
+void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
+                        l3a_loader_options *options) {
+    *options = (l3a_loader_options){.size = sizeof *options};
+    options->width = options->height = info->size;
+    options->filter = info->filter;
+    options->crop = info->crop;
+    options->crop_rules = info->crop_rules;
+    options->picture = picture;
+    options->views = views ? views : 1;
+    memcpy(options->mean, info->mean, sizeof options->mean);
+    memcpy(options->deviation, info->deviation, sizeof options->deviation);
+}

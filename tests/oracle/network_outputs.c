@@ -19,12 +19,12 @@
  * A picture is bytes [height][width][RGB]; its pixels are those that the network sees with `--preprocess checkpoint`, and come after
  * a line with the text that feature files record. */
 #include "base/memory.h"
-#include "extract/intake.h"
 #include "image/prepare.h"
 #include "net/back_end.h"
 #include "net/backbone.h"
 #include "net/fuse.h"
 #include "net/positions.h"
+#include "net/recipe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
