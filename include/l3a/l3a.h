@@ -1606,6 +1606,130 @@ L3A_PUBLIC l3a_status l3a_extract_cached(l3a_context *context, l3a_backbone *bac
  * and val2014 of COCO; otherwise both are "". Each text is cut to capacity. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_dataset_usual_splits(l3a_context *context, const char *name, char *train, char *test, size_t capacity);
 
+/* ---- Training -------------------------------------------------------------------------------------------------------
+ * Trains a backbone on the pictures of a data set, with a linear head on its features, and writes it as a checkpoint that
+ * everything else can read (docs/training.md). Since 0.16.
+ *
+ * A recipe says what is not given. "norms" trains norms and all biases: 10 epochs of AdamW, with crops and flips. It suits a
+ * pretrained network and some hundreds or thousands of pictures. "released" is what the paper's program does: one epoch of Adam on
+ * everything, without augmentation.
+ *
+ * The same checkpoint, pictures, options, machine and number of threads give the same bytes, whether the training was interrupted
+ * or not. */
+typedef struct l3a_train_recipe {
+    const char *name, *help;
+} l3a_train_recipe;
+
+/* The recipes, the one that is used by default first; NULL past the last. The table is static. Since 0.16. */
+L3A_PUBLIC const l3a_train_recipe *l3a_train_recipe_at(size_t index);
+
+/* An epoch that is done. */
+typedef struct l3a_train_epoch {
+    size_t epoch, epochs; /* its number, from 1, and of all */
+    double loss;          /* its mean over the pictures, as they were shown */
+    double mean_ap;       /* of the validation pictures afterwards, in percent; NaN: there are none */
+    double seconds;       /* with validation */
+    int best;             /* 1: no epoch before had a higher mean_ap */
+    int resumed;          /* 1: an earlier call did it, whose state was found */
+} l3a_train_epoch;
+
+/* Called after each epoch on the thread that called l3a_train(), and at the start for those that an earlier call has done. */
+typedef void l3a_train_epoch_callback(const l3a_train_epoch *epoch, void *user);
+
+/* 0 and NULL: what the recipe says, unless a comment says otherwise. For numbers of which 0 makes sense, a number below 0 is 0. */
+typedef struct l3a_train_options {
+    size_t size;
+    const char *recipe; /* NULL: "norms" */
+    /* The network and its pictures. NULL: the defaults. `precision` is that of the products: float32 or, on devices that have it,
+     * bfloat16; parameters and sums are float32. */
+    const l3a_backbone_options *backbone;
+    const l3a_picture_options *picture;
+    /* What is trained: "all"; "norms": norms and all biases; "last:N": the last N blocks, with what comes after them; "head": the
+     * head alone. The head is always trained. */
+    const char *trained;
+    /* The classes to learn; 0: all of the data set, from all its pictures. If they are listed, only pictures that belong to the
+     * phase of one of them are shown (l3a_dataset_members()), and no label of another class is looked at. A picture that has no
+     * known label of these classes is not shown. An unknown label, -1, has no gradient. */
+    const char *const *classes;
+    size_t class_count;
+    uint64_t seed; /* of everything that is drawn; 0 is one, too */
+    size_t epochs;
+    size_t batch;          /* pictures in a step. The last batch of an epoch may be smaller */
+    double rate;           /* the highest of the schedule */
+    double head_rate;      /* the same for the head */
+    const char *schedule;  /* "one-cycle": up for a fifth of the steps, from rate / 25, and down to rate / 250000, as half cosines;
+                            * "cosine": down to 0; "constant" */
+    const char *optimiser; /* "adam", "adamw", "sgd" */
+    double momentum;       /* of the gradient. 0: 0.9 or, with one-cycle, from 0.95 to 0.85 and back */
+    double decay;          /* of tensors with more than one dimension, the head's too. Adam and SGD add decay times the value to the
+                            * gradient, AdamW takes rate times decay times the value from the value */
+    double clip;           /* the largest norm of the gradient of all that is trained; 0, below 0: no limit */
+    const char *loss;      /* "asl": asymmetric, summed over pictures and classes; "bce": binary cross-entropy */
+    double least_area, most_area; /* of a crop, whose sides keep the picture's shape within 3/4 and 4/3: shares of the picture's
+                                   * area. least_area below 0: no crops */
+    int flip;                     /* 1: every other picture is mirrored, at random; below 0: none */
+    double cutout;                /* the side of a square that is painted over in one colour, as a share of the picture's side */
+    /* Validation pictures: if none are given, a share of the training pictures, which are then not trained on. The recipe "norms"
+     * says 0.1, and "released" none. Fewer than 10 pictures are never held back. */
+    double validation_share;
+    int keep_last; /* 1: the last epoch is written; 0: the one with the highest validation mAP, if there are validation pictures */
+    uint64_t memory; /* bytes that training may take, on a device of its memory; if they do not suffice to keep all values of a
+                      * batch, some are computed twice; 0: the context's limit */
+    /* The state: all that is needed to go on after an interruption. It is written after each epoch, when the call is cancelled, and
+     * every so many seconds, and removed when the checkpoint is written. */
+    const char *state;   /* its path; NULL: that of the checkpoint, with ".training" */
+    double save_seconds; /* 0: 300; below 0: only after epochs and when the call is cancelled */
+    int resume;          /* 1: goes on from the state, if there is one. That of other options, pictures or another network is
+                          * L3A_ERROR_MISMATCH. 0: a state that is there is L3A_ERROR_EXISTS */
+    const char *command; /* recorded in the checkpoint; NULL: none */
+    l3a_train_epoch_callback *on_epoch; /* NULL: not wanted */
+    void *epoch_user;
+} l3a_train_options;
+
+typedef struct l3a_train_plan {
+    size_t size;
+    uint64_t memory;     /* bytes at the peak, on a device of its memory */
+    int recomputes;      /* 1: there is no memory to keep all values, so some are computed twice */
+    uint64_t parameters; /* of the network … */
+    uint64_t trained;    /* … of which these are trained, besides those of the head */
+    size_t pictures;     /* that are trained on */
+    size_t held;         /* validation pictures */
+    size_t classes;
+    uint64_t steps;     /* in all */
+    uint64_t shown;     /* pictures in all, with those of validation */
+    char settings[512]; /* "norms, 10 epochs of 64 pictures, adamw 0.001 (head 0.01), one-cycle, …" */
+} l3a_train_plan;
+
+/* Says what l3a_train() with the same arguments would do. Opens no picture. validation may be NULL: none. NULL options: the
+ * defaults. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_train_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *train,
+                                        const l3a_dataset *validation, const l3a_train_options *options, l3a_train_plan *plan);
+
+typedef struct l3a_train_report {
+    size_t size;
+    size_t epochs;  /* done in all … */
+    size_t resumed; /* … of which earlier calls did so many */
+    size_t kept;    /* the epoch that was written, from 1 */
+    uint64_t steps; /* in all */
+    double mean_ap; /* of the epoch that was written; NaN: there are no validation pictures */
+    double loss;    /* of the last epoch */
+    double seconds; /* of this call */
+    double speed;   /* pictures a second in the steps of this call, with waiting for them; 0: it made no step */
+    double waited;  /* seconds in which steps waited for pictures */
+    int recomputed; /* 1: for lack of memory, some values were computed twice */
+} l3a_train_report;
+
+/* Trains, and writes the checkpoint to `path`: safetensors in float32 with the names that the network came with, statistics of
+ * batch norms, the head, and in its metadata how it was trained. Sends progress events "train", in pictures of the steps, and
+ * "validate"; both can cancel, and the state is then written. `path` must not be that of the given checkpoint. validation may be
+ * NULL: none. NULL options: the defaults. NULL report: not wanted.
+ *
+ * A loss or a gradient that is not finite is L3A_ERROR_NUMERIC: the text names the step and its pictures, and no state is written.
+ * A picture that cannot be read is an error, too. After a failure, the last state that was written stays. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_train(l3a_context *context, const char *checkpoint, const l3a_dataset *train,
+                                const l3a_dataset *validation, const l3a_train_options *options, const char *path,
+                                l3a_train_report *report);
+
 #endif /* L3A_EXPERIMENTAL */
 
 #ifdef __cplusplus

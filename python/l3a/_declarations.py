@@ -133,6 +133,7 @@ l3a_taught_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_vo
 l3a_lesson_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_int, c_void_p)
 l3a_judged_callback = CFUNCTYPE(c_int, c_char_p, c_int, c_void_p)
 l3a_folder_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_uint64, c_void_p)
+l3a_train_epoch_callback = CFUNCTYPE(None, c_void_p, c_void_p)
 l3a_method_create = CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)
 l3a_method_room = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 l3a_method_learn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t)
@@ -628,6 +629,93 @@ class l3a_cache_options(Structure):
     ]
 
 
+class l3a_train_recipe(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("help", c_char_p),
+    ]
+
+
+class l3a_train_epoch(Structure):
+    _fields_ = [
+        ("epoch", c_size_t),
+        ("epochs", c_size_t),
+        ("loss", c_double),
+        ("mean_ap", c_double),
+        ("seconds", c_double),
+        ("best", c_int),
+        ("resumed", c_int),
+    ]
+
+
+class l3a_train_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("recipe", c_char_p),
+        ("backbone", c_void_p),
+        ("picture", c_void_p),
+        ("trained", c_char_p),
+        ("classes", c_void_p),
+        ("class_count", c_size_t),
+        ("seed", c_uint64),
+        ("epochs", c_size_t),
+        ("batch", c_size_t),
+        ("rate", c_double),
+        ("head_rate", c_double),
+        ("schedule", c_char_p),
+        ("optimiser", c_char_p),
+        ("momentum", c_double),
+        ("decay", c_double),
+        ("clip", c_double),
+        ("loss", c_char_p),
+        ("least_area", c_double),
+        ("most_area", c_double),
+        ("flip", c_int),
+        ("cutout", c_double),
+        ("validation_share", c_double),
+        ("keep_last", c_int),
+        ("memory", c_uint64),
+        ("state", c_char_p),
+        ("save_seconds", c_double),
+        ("resume", c_int),
+        ("command", c_char_p),
+        ("on_epoch", l3a_train_epoch_callback),
+        ("epoch_user", c_void_p),
+    ]
+
+
+class l3a_train_plan(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("memory", c_uint64),
+        ("recomputes", c_int),
+        ("parameters", c_uint64),
+        ("trained", c_uint64),
+        ("pictures", c_size_t),
+        ("held", c_size_t),
+        ("classes", c_size_t),
+        ("steps", c_uint64),
+        ("shown", c_uint64),
+        ("settings", c_char * 512),
+    ]
+
+
+class l3a_train_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("epochs", c_size_t),
+        ("resumed", c_size_t),
+        ("kept", c_size_t),
+        ("steps", c_uint64),
+        ("mean_ap", c_double),
+        ("loss", c_double),
+        ("seconds", c_double),
+        ("speed", c_double),
+        ("waited", c_double),
+        ("recomputed", c_int),
+    ]
+
+
 class l3a_method_info(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -841,6 +929,20 @@ class l3a_report_options(Structure):
         ("pictures", c_char_p),
         ("with", c_void_p),
         ("with_count", c_size_t),
+    ]
+
+
+class l3a_train_page(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("title", c_char_p),
+        ("plan", c_void_p),
+        ("report", c_void_p),
+        ("command", c_char_p),
+        ("done", c_size_t),
+        ("losses", c_void_p),
+        ("mean_aps", c_void_p),
+        ("seconds", c_void_p),
     ]
 
 
@@ -1129,6 +1231,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_cache_measure": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_extract_cached": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "l3a_dataset_usual_splits": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]),
+    "l3a_train_recipe_at": (POINTER(l3a_train_recipe), [c_size_t]),
+    "l3a_train_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_train": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
@@ -1174,6 +1279,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
+    "l3a_train_page_write": (c_int, [c_void_p, c_void_p, c_char_p]),
 }
 # Functions whose first parameter is the context.
 TAKES_CONTEXT = frozenset([
@@ -1230,6 +1336,8 @@ TAKES_CONTEXT = frozenset([
     "l3a_cache_measure",
     "l3a_extract_cached",
     "l3a_dataset_usual_splits",
+    "l3a_train_prepare",
+    "l3a_train",
     "l3a_protocol_parse",
     "l3a_class_order",
     "l3a_method_options",
@@ -1242,4 +1350,5 @@ TAKES_CONTEXT = frozenset([
     "l3a_report_write",
     "l3a_report_table",
     "l3a_report_figures",
+    "l3a_train_page_write",
 ])

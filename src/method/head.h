@@ -10,13 +10,13 @@
 #define L3A_HEAD_H
 
 #include "algebra/algebra.h"
+#include "base/stream.h"
 #include "base/views.h"
-#include "method/loss.h"
 #include "method/method.h"
-#include "method/optimiser.h"
 #include "method/replay.h"
 #include "method/state.h"
-#include "method/stream.h"
+#include "train/loss.h"
+#include "train/optimiser.h"
 
 /* The rows of one step. The first `fresh` rows are the epoch's next ones; the others were drawn from the memory. */
 struct batch {

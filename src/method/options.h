@@ -3,8 +3,8 @@
 #define L3A_METHOD_OPTIONS_H
 
 #include "learn/model_options.h"
+#include "train/loss.h"
 
-typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
 typedef enum l3a_memory_per { L3A_MEMORY_PER_METHOD, L3A_MEMORY_PER_CLASS, L3A_MEMORY_PER_RUN } l3a_memory_per;
 typedef enum l3a_head_input { L3A_HEAD_INPUT_FEATURES, L3A_HEAD_INPUT_LAYER } l3a_head_input;
 

@@ -6,7 +6,7 @@ HEADERS = ("l3a.h", "l3a_experiment.h")  # the second includes the first
 
 # Structs that only the library makes; they may grow at their end.
 HANDED_OUT = {"l3a_event", "l3a_option_info", "l3a_phase_info", "l3a_result", "l3a_class_tally", "l3a_method_info", "l3a_preset",
-              "l3a_backbone_info", "l3a_published", "l3a_state_array", "l3a_difference"}
+              "l3a_backbone_info", "l3a_published", "l3a_state_array", "l3a_difference", "l3a_train_recipe", "l3a_train_epoch"}
 # Structs of which programs pass arrays; they never change.
 FIXED = {"l3a_axis", "l3a_said"}
 

@@ -76,6 +76,7 @@ static const struct {
     {"attention, only keys beside", UINT64_C(0xd5b1205a1984bc08)},
     {"first token", UINT64_C(0xfbf6cafb083648f7)},
     {"token mean", UINT64_C(0x51f138076534b86e)},
+    {"token max", UINT64_C(0xab59760663627885)},
     {"joined", UINT64_C(0x0fde754869ff9fd4)},
     {"a ViT", UINT64_C(0xbd3f4819d22d71ce)},
     {"a ResNet", UINT64_C(0x58f9dcc177efd16d)},
