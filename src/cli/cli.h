@@ -246,8 +246,14 @@ bool views_argument(const struct arguments *arguments, size_t *views);
         {"orient", NULL, "with --data: rotate pictures according to their EXIF orientation"},                                      \
         {"strict", NULL, "with --data: stop at the first picture that cannot be read, instead of skipping it"},                    \
         {"cache", "DIR", "with --data: folder in which features are kept [L3A_CACHE, or ~/.cache/l3a]"},                           \
-        {"cache-size", "GIB", "with --data: what the cache may take; files not used for the longest time are removed [20]"}, {     \
-        "no-cache", NULL, "with --data: keep the features in the folder of the results"                                            \
+        {"cache-size", "GIB", "with --data: what the cache may take; files not used for the longest time are removed [20]"},       \
+        {"no-cache", NULL, "with --data: keep the features in the folder of the results"},                                         \
+        {"adapt", "none|released|norms|all",                                                                                       \
+         "with --data: before the first phase, train the backbone on its pictures and labels, and freeze it then: everything as "  \
+         "the paper's program does, norms and biases, or everything [none]"},                                                      \
+        {"adapt-seed", "N", "with --adapt: seed of what is drawn [the first of --seed]"},                                          \
+        {"adapt-epochs", "N", "with --adapt: how often each picture is shown [1 for released, otherwise 10]"}, {                   \
+        "adapt-rate", "X", "with --adapt: the highest rate of the steps [4e-5; 1e-3 for norms]"                                    \
     }
 /* Their names; NULL after the last. */
 extern const char *const backbone_option_names[];
@@ -410,6 +416,7 @@ struct request {
     uint64_t *numbers; /* the seeds */
     float *blank[2];   /* features that tables of a plan refer to */
     size_t bad;        /* pictures that could not be read */
+    char adapted[600]; /* how the backbone was adapted; "": it was not */
 };
 
 /* How a command shows an experiment. */

@@ -1,10 +1,14 @@
 /* l3a run --data, l3a sweep --data: the tables of an experiment come from pictures. Their features are extracted to a cache, unless
- * they are there. The experiment is tried without features first, so that it is not after hours of extraction that a mistyped name
- * ends it. */
+ * they are there. With --adapt, the backbone is first trained on what belongs to the first phase. The experiment is tried without
+ * features first, so that it is not after hours of extraction that a mistyped name ends it. */
 #include "cli.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { TRAIN, TEST, SETS, SPLIT = 256, PATH = 4096 };
 
@@ -16,6 +20,7 @@ struct set {
     l3a_extract_options options;
     l3a_features **table;
     float *blank; /* zeros, in place of features */
+    l3a_extract_report report;
 };
 
 struct pictures {
@@ -25,10 +30,15 @@ struct pictures {
     l3a_picture_options picture;
     l3a_cache_options cache;
     char folder[PATH];
+    l3a_backbone_options network;
+    l3a_train_options training; /* of an adaptation */
+    l3a_adapt_options adapt;    /* how NULL: none is wanted */
+    char adapted[PATH];         /* the checkpoint */
 };
 
-static const char *const own_options[] = {"split",  "test-data", "test-split", "difficult",  "backbone", "float16", "float32",
-                                          "orient", "strict",    "cache",      "cache-size", "no-cache", NULL};
+static const char *const own_options[] = {"split",      "test-data", "test-split", "difficult", "backbone",   "float16",
+                                          "float32",    "orient",    "strict",     "adapt",     "adapt-seed", "adapt-epochs",
+                                          "adapt-rate", "cache",     "cache-size", "no-cache",  NULL};
 
 static const char *first_given(const struct arguments *arguments, const char *const *names) {
     while (*names && !argument(arguments, *names)) {
@@ -132,9 +142,8 @@ static bool choose_cache(struct pictures *pictures) {
 static int open_sources(struct pictures *pictures) {
     const struct arguments *arguments = pictures->arguments;
     const char *difficult = argument_choice(arguments, "difficult", "absent|ignore", "absent");
-    l3a_backbone_options options;
     l3a_status status = L3A_OK;
-    if (!difficult || !backbone_arguments(arguments, &options)) {
+    if (!difficult || !backbone_arguments(arguments, &pictures->network)) {
         return EXIT_USAGE;
     }
     const l3a_dataset_options reading = {.size = sizeof reading, .ignore_difficult = strcmp(difficult, "ignore") == 0};
@@ -143,7 +152,7 @@ static int open_sources(struct pictures *pictures) {
         status = l3a_dataset_open(arguments->context, set->data, set->split, &reading, &set->dataset);
     }
     if (status == L3A_OK) {
-        status = l3a_backbone_open(arguments->context, argument(arguments, "backbone"), &options, &pictures->backbone);
+        status = l3a_backbone_open(arguments->context, argument(arguments, "backbone"), &pictures->network, &pictures->backbone);
     }
     const int code = explain(arguments, status);
     hint_at_moved_data(arguments, status);
@@ -187,15 +196,16 @@ static l3a_status try_out(const struct pictures *pictures, const struct request 
     return status;
 }
 
-static l3a_status extract(struct pictures *pictures, struct set *set, bool look_only, l3a_extract_report *report) {
+static l3a_status extract(struct pictures *pictures, struct set *set, bool look_only) {
     l3a_cache_options cache = pictures->cache;
     cache.look_only = look_only;
-    *report = (l3a_extract_report){.size = sizeof *report};
-    return l3a_extract_cached(pictures->arguments->context, pictures->backbone, set->dataset, &set->options, &cache, report,
+    set->report = (l3a_extract_report){.size = sizeof set->report};
+    return l3a_extract_cached(pictures->arguments->context, pictures->backbone, set->dataset, &set->options, &cache, &set->report,
                               set->table);
 }
 
-static void say_where_from(const struct pictures *pictures, const struct set *set, const l3a_extract_report *report) {
+static void say_where_from(const struct pictures *pictures, const struct set *set) {
+    const l3a_extract_report *report = &set->report;
     if (pictures->arguments->quiet) {
         return;
     }
@@ -213,41 +223,43 @@ static void say_where_from(const struct pictures *pictures, const struct set *se
     }
 }
 
+static int explain_step(const struct pictures *pictures, l3a_status status) {
+    const int code = explain(pictures->arguments, status);
+    if (status == L3A_ERROR_CANCELLED) {
+        print_hint("run the same command again%s to continue", pictures->adapt.how ? " with --resume" : "");
+    }
+    return code;
+}
+
 /* Extracts what is missing. */
 static int extract_missing(struct pictures *pictures, size_t *bad) {
-    const struct arguments *arguments = pictures->arguments;
-    bool described = arguments->quiet;
+    bool described = pictures->arguments->quiet;
     for (size_t i = 0; i < SETS; i++) {
         struct set *set = &pictures->sets[i];
-        l3a_extract_report report;
-        l3a_status status = extract(pictures, set, true, &report);
+        l3a_status status = *set->table ? L3A_OK : extract(pictures, set, true);
         if (status == L3A_OK && !*set->table) {
             if (!described) {
                 print_backbone_line(stderr, l3a_backbone_describe(pictures->backbone), set->options.views);
                 described = true;
             }
-            status = extract(pictures, set, false, &report);
+            status = extract(pictures, set, false);
         }
         if (status != L3A_OK) {
-            const int code = explain(arguments, status);
-            if (status == L3A_ERROR_CANCELLED) {
-                print_hint("run the same command again to continue");
-            }
-            return code;
+            return explain_step(pictures, status);
         }
-        say_where_from(pictures, set, &report);
-        *bad += report.bad;
+        say_where_from(pictures, set);
+        *bad += set->report.bad;
     }
     return EXIT_DONE;
 }
 
-/* Tables for the plan: features from the cache if they are there, otherwise zeros. */
+/* Tables for the plan: features from the cache if they are there, otherwise zeros. Those of an adapted backbone are not known yet.
+ */
 static int open_for_plan(struct pictures *pictures, const struct request *request) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < SETS && status == L3A_OK; i++) {
         struct set *set = &pictures->sets[i];
-        l3a_extract_report report;
-        status = extract(pictures, set, true, &report);
+        status = pictures->adapt.how ? L3A_OK : extract(pictures, set, true);
         if (status == L3A_OK && !*set->table) {
             status = open_blank(pictures, set);
         }
@@ -257,6 +269,97 @@ static int open_for_plan(struct pictures *pictures, const struct request *reques
     }
     return explain(pictures->arguments, status);
 }
+
+/* ---- Adaptation ---- */
+
+static bool choose_adaptation(struct pictures *pictures, const struct request *request) {
+    const struct arguments *arguments = pictures->arguments;
+    const char *how = argument_choice(arguments, "adapt", "none|released|norms|all", "none");
+    uint64_t epochs = 0, seed = request->numbers[0];
+    double rate = 0;
+    if (!how || !argument_integer(arguments, "adapt-seed", 0, INT64_MAX, &seed) ||
+        !argument_integer(arguments, "adapt-epochs", 1, 100000, &epochs) ||
+        !argument_number(arguments, "adapt-rate", 1e-12, 1000, &rate)) {
+        return false;
+    }
+    if (strcmp(how, "none") == 0) {
+        const char *const idle[] = {"adapt-seed", "adapt-epochs", "adapt-rate", NULL}, *given = first_given(arguments, idle);
+        if (given) {
+            complain(arguments, "--%s needs --adapt", given);
+        }
+        return !given;
+    }
+    if (request->options.class_order_count > 1) {
+        complain(arguments, "--adapt trains on the first phase, and there is one for each of the class orders");
+        print_hint("run each class order by itself");
+        return false;
+    }
+    pictures->training = (l3a_train_options){.size = sizeof pictures->training,
+                                             .backbone = &pictures->network,
+                                             .picture = &pictures->picture,
+                                             .seed = seed,
+                                             .epochs = (size_t)epochs,
+                                             .rate = rate,
+                                             .resume = 1};
+    pictures->adapt = (l3a_adapt_options){.size = sizeof pictures->adapt,
+                                          .how = how,
+                                          .protocol = request->options.protocol,
+                                          .class_order = request->options.class_order,
+                                          .training = &pictures->training};
+    return true;
+}
+
+/* Says what the adaptation does, in a line that is recorded. */
+static int plan_adaptation(struct pictures *pictures, struct request *request) {
+    const struct arguments *arguments = pictures->arguments;
+    const bool dry = argument(arguments, "dry-run") != NULL;
+    l3a_train_plan plan = {.size = sizeof plan};
+    char memory[32];
+    const l3a_status status = l3a_adapt_prepare(arguments->context, argument(arguments, "backbone"), pictures->sets[TRAIN].dataset,
+                                                &pictures->adapt, &plan);
+    if (status != L3A_OK) {
+        return explain(arguments, status);
+    }
+    snprintf(request->adapted, sizeof request->adapted, "%s, seed %" PRIu64, plan.settings, pictures->training.seed);
+    request->options.adapted = request->adapted;
+    if (dry || !arguments->quiet) {
+        progress_clear();
+        fprintf(dry ? stdout : stderr, "adaptation to %zu %s: %zu %s, %s; memory %s\n", plan.classes,
+                plural(plan.classes, "class", "classes"), plan.pictures, plural(plan.pictures, "picture", "pictures"),
+                request->adapted, size_text(plan.memory, memory));
+    }
+    return EXIT_DONE;
+}
+
+/* Puts the adapted backbone in the place of the other one. With --resume, one that is there is used. */
+static int adapt(struct pictures *pictures) {
+    const struct arguments *arguments = pictures->arguments;
+    const char *folder = argument(arguments, "o");
+    const bool there = snprintf(pictures->adapted, PATH, "%s/adapted.safetensors", folder) < PATH &&
+                       argument(arguments, "resume") && access(pictures->adapted, F_OK) == 0;
+    l3a_train_report report = {.size = sizeof report};
+    l3a_status status = L3A_OK;
+    l3a_backbone_free(pictures->backbone);
+    pictures->backbone = NULL;
+    if (mkdir(folder, 0777) && errno != EEXIST) {
+        complain(arguments, "%s: cannot create this folder: %s", folder, strerror(errno));
+        return EXIT_USAGE;
+    }
+    if (!there) {
+        status = l3a_adapt(arguments->context, argument(arguments, "backbone"), pictures->sets[TRAIN].dataset, &pictures->adapt,
+                           pictures->adapted, &report);
+    }
+    if (status == L3A_OK && !there && !arguments->quiet) {
+        progress_clear();
+        fprintf(stderr, "adapted in %.1f s: %s\n", report.seconds, pictures->adapted);
+    }
+    if (status == L3A_OK) {
+        status = l3a_backbone_open(arguments->context, pictures->adapted, &pictures->network, &pictures->backbone);
+    }
+    return explain_step(pictures, status);
+}
+
+/* ---- All of it ---- */
 
 /* The library would only say so after the extraction. */
 static int check_folder(const struct arguments *arguments) {
@@ -271,28 +374,35 @@ static int check_folder(const struct arguments *arguments) {
     return EXIT_USAGE;
 }
 
-static int open_tables(struct pictures *pictures, struct request *request) {
-    const struct arguments *arguments = pictures->arguments;
-    int code = check_folder(arguments);
+/* Looks at what is given, and for whether it fits together. */
+static int prepare(struct pictures *pictures, struct request *request) {
+    int code = check_folder(pictures->arguments);
     code = code == EXIT_DONE ? choose_splits(pictures) : code;
-    if (code != EXIT_DONE || !choose_cache(pictures)) {
-        return code == EXIT_DONE ? EXIT_USAGE : code;
+    if (code == EXIT_DONE && (!choose_cache(pictures) || !choose_adaptation(pictures, request))) {
+        code = EXIT_USAGE;
     }
     choose_options(pictures, request->settings);
-    code = open_sources(pictures);
-    if (code == EXIT_DONE) {
-        code = open_for_plan(pictures, request);
-    }
+    code = code == EXIT_DONE ? open_sources(pictures) : code;
+    code = code == EXIT_DONE && pictures->adapt.how ? plan_adaptation(pictures, request) : code;
+    return code == EXIT_DONE ? open_for_plan(pictures, request) : code;
+}
+
+static int open_tables(struct pictures *pictures, struct request *request) {
+    const bool dry = argument(pictures->arguments, "dry-run") != NULL;
+    int code = prepare(pictures, request);
     for (size_t i = 0; i < SETS; i++) {
         struct set *set = &pictures->sets[i];
-        if (code == EXIT_DONE && argument(arguments, "dry-run") && set->blank) {
+        if (code == EXIT_DONE && dry && set->blank) {
             printf("features of %zu %s are to be extracted first\n", l3a_dataset_rows(set->dataset),
                    plural(l3a_dataset_rows(set->dataset), "picture", "pictures"));
         } else {
             close_blank(set);
         }
     }
-    return code == EXIT_DONE && !argument(arguments, "dry-run") ? extract_missing(pictures, &request->bad) : code;
+    if (code == EXIT_DONE && !dry && pictures->adapt.how) {
+        code = adapt(pictures);
+    }
+    return code == EXIT_DONE && !dry ? extract_missing(pictures, &request->bad) : code;
 }
 
 int open_picture_tables(const struct arguments *arguments, struct request *request) {
