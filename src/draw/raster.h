@@ -5,17 +5,11 @@
 #ifndef L3A_RASTER_H
 #define L3A_RASTER_H
 
-#include "base/random.h"
+#include "base/stream.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { CANVAS_SIDE = 512, PATH_POINTS = 512 }; /* limits */
-
-/* Successive random numbers from a seed. Draw once per expression: C does not fix the order of calls within one. */
-struct stream {
-    uint64_t seed, next;
-};
 
 double draw_between(struct stream *stream, double low, double high);
 bool draw_chance(struct stream *stream, double probability);

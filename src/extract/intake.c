@@ -38,7 +38,7 @@ l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_l
     own.ahead = own.ahead ? own.ahead : pictures_ahead(context, run / views);
     TRY(allocate(context, batch, sizeof *intake->arrivals, &intake->arrivals));
     TRY(allocate(context, intake->room, 3 * info->size * info->size * sizeof *intake->planes, &intake->planes));
-    TRY(loader_create(context, pictures, count, &own, &intake->loader));
+    TRY(loader_create(context, pictures, count, &own, NULL, &intake->loader));
 done:
     if (status != L3A_OK) {
         intake_close(intake);

@@ -42,6 +42,7 @@ struct l3a_loader {
     l3a_context *context;
     l3a_loader_options options;
     l3a_picture_options picture;
+    struct loader_changes changes;
     const struct picture_source *pictures;
     struct picture_source *owned_pictures;
     size_t count;
@@ -76,6 +77,9 @@ done:
 static struct slot *fill(struct worker *worker, size_t index) {
     l3a_loader *loader = worker->loader;
     struct slot *slot = &loader->slots[index % loader->ahead];
+    if (loader->changes.rows) {
+        worker->preparer.seed = augmentation_seed(loader->changes.seed, loader->changes.rows[index]);
+    }
     slot->status = preparer_read(&worker->preparer, &loader->pictures[index], &slot->picture);
     slot->checksum = worker->preparer.reader.checksum;
     if (slot->status != L3A_OK) {
@@ -147,6 +151,7 @@ static l3a_status make_workers(l3a_loader *loader) {
                 "no memory for the threads that read pictures");
         worker->loader = loader;
         preparer_start(worker->context, &loader->options, &worker->preparer);
+        worker->preparer.augmentation = loader->changes.augmentation;
     }
 done:
     return status;
@@ -177,8 +182,18 @@ static l3a_status make_lock(l3a_loader *loader) {
     return L3A_OK;
 }
 
+static l3a_status check_changes(const l3a_loader *loader) {
+    const struct augmentation *augmentation = &loader->changes.augmentation;
+    l3a_status status = L3A_OK;
+    TRY(augmentation_check(loader->context, augmentation));
+    FAIL_IF(augmentation_acts(augmentation) && loader->options.views > 1, loader->context, L3A_ERROR_ARGUMENT, "use 1 view",
+            "pictures with %zu views cannot be changed at random", loader->options.views);
+done:
+    return status;
+}
+
 l3a_status loader_create(l3a_context *context, const struct picture_source *pictures, size_t count,
-                         const l3a_loader_options *options, l3a_loader **loader) {
+                         const l3a_loader_options *options, const struct loader_changes *changes, l3a_loader **loader) {
     l3a_status status = L3A_OK;
     l3a_loader *made = NULL;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
@@ -186,8 +201,10 @@ l3a_status loader_create(l3a_context *context, const struct picture_source *pict
     made->pictures = pictures;
     made->count = count;
     made->options = *options;
+    made->changes = changes ? *changes : (struct loader_changes){.rows = NULL};
     TRY(complete_options(made));
     TRY(check_loader_options(context, &made->options));
+    TRY(check_changes(made));
     const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
     made->worker_count = threads < count ? threads : count ? count : 1;
     TRY(make_lock(made));
@@ -221,7 +238,7 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
     }
     TRY(READ_SIZED(context, options, own));
     TRY(pictures_in_files(context, paths, count, &pictures));
-    TRY(loader_create(context, pictures, count, &own, loader));
+    TRY(loader_create(context, pictures, count, &own, NULL, loader));
     (*loader)->owned_pictures = pictures;
     pictures = NULL;
 done:
@@ -253,16 +270,9 @@ static void free_slot(l3a_loader *loader, struct slot *slot) {
     pthread_mutex_unlock(&loader->lock);
 }
 
-l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
-    REQUIRE(loader, loader, index, planes);
-    l3a_status status = L3A_OK;
-    TRY(report_progress(loader->context, "pictures", loader->delivered, loader->count));
-    *index = loader->delivered;
-    if (loader->delivered == loader->count) {
-        return L3A_OK;
-    }
+l3a_status loader_next(l3a_loader *loader, float *planes) {
     struct slot *slot = loader->started ? wait_for_next(loader) : load_next(loader);
-    status = slot->status;
+    const l3a_status status = slot->status;
     if (status == L3A_OK) {
         preparer_deliver(&loader->workers[0].preparer, &slot->picture, planes);
     } else {
@@ -270,8 +280,21 @@ l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
     }
     loader->checksum = slot->checksum;
     free_slot(loader, slot);
+    return status;
+}
+
+l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
+    REQUIRE(loader, loader, index, planes);
+    l3a_status status = L3A_OK;
+    TRY(report_progress(loader->context, "pictures", loader->delivered, loader->count));
+    *index = loader->delivered;
+    TRY(loader->delivered < loader->count ? loader_next(loader, planes) : L3A_OK);
 done:
     return status;
+}
+
+size_t loader_numbers(const l3a_loader *loader) {
+    return view_rows(loader->options.views) * CHANNELS * loader->options.width * loader->options.height;
 }
 
 uint64_t loader_checksum(const l3a_loader *loader) {

@@ -18,8 +18,13 @@ static size_t centre(const l3a_loader_options *options, size_t whole, size_t siz
     return rest / 2 + (!(options->crop_rules & L3A_CROP_DOWN) && rest % 4 == 3);
 }
 
+/* All of a part of a picture. */
+static struct window whole(const l3a_loader_options *options, struct view_box part) {
+    return (struct window){options->width, options->height, 0, 0, options->width, options->height, part};
+}
+
 struct window preparer_window(const l3a_loader_options *options, size_t width, size_t height) {
-    struct window window = {options->width, options->height, 0, 0, options->width, options->height};
+    struct window window = whole(options, (struct view_box){.width = width, .height = height});
     if (options->crop > 0) {
         const size_t shorter = width < height ? width : height, side = (size_t)resized_side(options);
         const bool squashed = options->crop_rules & L3A_CROP_SQUASHED;
@@ -95,8 +100,14 @@ static l3a_status fit(struct preparer *preparer, const struct raster *picture, s
         if (i) {
             TRY(copy_view(preparer, picture, view_box(options->views, i, picture->width, picture->height)));
         }
-        const struct window window = preparer_window(options, from->width, from->height);
+        struct window window = preparer_window(options, from->width, from->height);
+        const struct changes changes =
+            augmentation_draw(&preparer->augmentation, preparer->seed, from->width, from->height, options->width, options->height);
+        if (preparer->augmentation.most > 0) {
+            window = whole(options, changes.part);
+        }
         TRY(resize_window(&preparer->resizer, from, &window, options->filter, &view));
+        changes_apply(&changes, view.pixels, view.width, view.height);
     }
 done:
     return status;

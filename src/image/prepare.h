@@ -12,12 +12,15 @@
  * The second are the rules of timm's evaluation (transforms_factory.py), by torchvision's Resize and CenterCrop. The processors of
  * transformers round a half down, so where 3, 7, 11 … pixels are left, theirs begins one pixel before.
  *
+ * For training, a picture can be changed at random (augment.h). If a part of it is taken, that is resized to the options' size,
+ * whatever its shape, and the crop does not matter; without parts, the crop remains. Such a picture has one view.
+ *
  * A picture is decoded once, whatever the views. The views lie below each other in one raster of the options' width and
  * view_rows(views) times their height. */
 #ifndef L3A_PREPARE_H
 #define L3A_PREPARE_H
 
-#include "base/views.h"
+#include "image/augment.h"
 #include "image/resize.h"
 
 /* One thread's buffers, reused from picture to picture. */
@@ -27,6 +30,8 @@ struct preparer {
     struct picture_reader reader;
     struct raster view; /* a part of the picture */
     struct resizer resizer;
+    struct augmentation augmentation; /* checked; all 0 at first */
+    uint64_t seed;                    /* for the changes of the next picture */
 };
 
 /* What is made of a picture or a view of this size. */

@@ -14,6 +14,9 @@
  * The two directions are separate: first along the rows, into bytes, then down the columns. A direction in which the size
  * stays the same is skipped.
  *
+ * Of a part of the picture, its samples are the n, and the centres lie as far on as it begins; but the weighted means reach over
+ * its edges, to those of the picture.
+ *
  * Every output has its own inputs and weights, so a window of the result costs what its own pixels need: their columns of the
  * horizontal pass, in the rows that the vertical pass takes for them.
  *
@@ -60,7 +63,7 @@ struct reach {
 
 static struct reach reach_of(const struct axis *axis, const struct filter *filter, size_t index) {
     const double radius = filter->radius * axis->stretch;
-    struct reach reach = {.centre = ((double)(axis->start + index) + 0.5) * axis->scale};
+    struct reach reach = {.centre = (double)axis->from + ((double)(axis->start + index) + 0.5) * axis->scale};
     const double low = reach.centre - radius + 0.5, high = reach.centre + radius + 0.5;
     const size_t end = high > (double)axis->input ? axis->input : (size_t)high;
     reach.first = low < 0 ? 0 : (size_t)low;
@@ -127,8 +130,9 @@ static void weigh(struct axis *axis, const struct filter *filter, size_t index, 
 
 /* Whether the weights are those of `wanted`, of which the sizes and the filter count. */
 static bool axis_is(const struct axis *axis, const struct axis *wanted) {
-    return axis->first && axis->input == wanted->input && axis->whole == wanted->whole && axis->start == wanted->start &&
-           axis->output == wanted->output && axis->filter == wanted->filter;
+    return axis->first && axis->input == wanted->input && axis->from == wanted->from && axis->span == wanted->span &&
+           axis->whole == wanted->whole && axis->start == wanted->start && axis->output == wanted->output &&
+           axis->filter == wanted->filter;
 }
 
 static l3a_status axis_make(l3a_context *context, const struct axis *wanted, struct axis *axis) {
@@ -137,7 +141,7 @@ static l3a_status axis_make(l3a_context *context, const struct axis *wanted, str
     double *exact = NULL;
     axis_free(context, axis);
     *axis = *wanted;
-    axis->scale = (double)axis->input / (double)axis->whole;
+    axis->scale = (double)axis->span / (double)axis->whole;
     axis->stretch = axis->scale > 1 ? axis->scale : 1;
     TRY(axis_allocate(context, axis, filter));
     TRY(allocate(context, axis->taps, sizeof *exact, &exact));
@@ -250,7 +254,7 @@ static l3a_status rows_across(const struct resizer *resizer, const struct raster
     if (x) {
         return pass_across(resizer, &rows, x, to);
     }
-    copy_columns(&rows, window->left, window->width, to);
+    copy_columns(&rows, window->part.left + window->left, window->width, to);
     return L3A_OK;
 }
 
@@ -282,10 +286,9 @@ done:
 
 /* The rows of the window that are made at a time: all of them, unless the picture is so tall that the strip would pass its limit. A
  * file of 32 KB can be a picture of 16 million rows. */
-static size_t rows_at_a_time(const struct resizer *resizer, const struct raster *from, const struct window *window,
-                             l3a_filter filter) {
+static size_t rows_at_a_time(const struct resizer *resizer, const struct window *window, l3a_filter filter) {
     const double strip_limit = resizer->strip_limit ? (double)resizer->strip_limit : 64 << 20;
-    const double scale = (double)from->height / (double)window->whole_height;
+    const double scale = (double)window->part.height / (double)window->whole_height;
     const double reach = 2 * filters[filter].radius * (scale > 1 ? scale : 1);
     const double rows = (strip_limit / (double)(CHANNELS * window->width) - reach) / scale;
     return rows < 1 ? 1 : rows < (double)window->height ? (size_t)rows : window->height;
@@ -296,11 +299,13 @@ static l3a_status pass_down(struct resizer *resizer, const struct raster *from, 
                             l3a_filter filter, struct raster *to) {
     l3a_status status = L3A_OK;
     const bool direct = !x && window->width == from->width;
-    const size_t stride = CHANNELS * window->width, step = rows_at_a_time(resizer, from, window, filter);
+    const size_t stride = CHANNELS * window->width, step = rows_at_a_time(resizer, window, filter);
     struct strip strip = {0, 0};
     for (size_t done = 0; done < window->height; done += step) {
         const size_t left = window->height - done;
         const struct axis wanted = {.input = from->height,
+                                    .from = window->part.top,
+                                    .span = window->part.height,
                                     .whole = window->whole_height,
                                     .start = window->top + done,
                                     .output = step < left ? step : left,
@@ -330,21 +335,31 @@ done:
     return status;
 }
 
-l3a_status resize_window(struct resizer *resizer, const struct raster *from, const struct window *window, l3a_filter filter,
+l3a_status resize_window(struct resizer *resizer, const struct raster *from, const struct window *given, l3a_filter filter,
                          struct raster *to) {
     l3a_status status = L3A_OK;
     const struct axis *x = NULL;
-    const struct axis wanted = {
-        .input = from->width, .whole = window->whole_width, .start = window->left, .output = window->width, .filter = filter};
+    struct window window = *given;
+    if (!window.part.width) {
+        window.part = (struct view_box){.width = from->width, .height = from->height};
+    }
+    const struct axis wanted = {.input = from->width,
+                                .from = window.part.left,
+                                .span = window.part.width,
+                                .whole = window.whole_width,
+                                .start = window.left,
+                                .output = window.width,
+                                .filter = filter};
     TRY(resize_check(resizer->context, from->width, from->height, filter));
-    if (window->whole_width != from->width) {
+    if (window.whole_width != window.part.width) {
         TRY(find_across(resizer, &wanted, &x));
     }
-    TRY(raster_shape(resizer->context, to, window->width, window->height));
-    if (window->whole_height != from->height) {
-        TRY(pass_down(resizer, from, window, x, filter, to));
+    TRY(raster_shape(resizer->context, to, window.width, window.height));
+    if (window.whole_height != window.part.height) {
+        TRY(pass_down(resizer, from, &window, x, filter, to));
     } else {
-        TRY(rows_across(resizer, from, window, x, window->top, window->top + window->height, to->pixels));
+        const size_t first = window.part.top + window.top;
+        TRY(rows_across(resizer, from, &window, x, first, first + window.height, to->pixels));
     }
 done:
     return status;

@@ -2,24 +2,28 @@
 #ifndef L3A_RESIZE_H
 #define L3A_RESIZE_H
 
+#include "base/views.h"
 #include "image/picture.h"
 
 enum { SIDE_LIMIT = 1 << 24 }; /* pixels of a side */
 
-/* A picture is resized to whole_width x whole_height, and of that only these pixels are wanted. */
+/* A part of a picture is resized to whole_width x whole_height, and of that only these pixels are wanted. What surrounds the part
+ * counts at its edges, as in Pillow's resize(box=…). A part of width 0 is the whole picture. */
 struct window {
     size_t whole_width, whole_height, left, top, width, height;
+    struct view_box part;
 };
 
-/* One direction: of `whole` outputs, `output` are made, from `start` on, and for these the inputs from `origin` on are used.
+/* One direction: of the inputs, `span` from `from` on become `whole` outputs. Of these, `output` are made, from `start` on, and for
+ * them the inputs from `origin` on are used.
  * Counted from there, output i is the sum of inputs first[i] … first[i] + taps - 1, each times its weight, in units of 1 /
  * 2^WEIGHT_BITS. taps is even and the same for all; where fewer inputs count, the other weights are 0. */
 enum { WEIGHT_BITS = 22, LOW_BITS = 16, GUARD = 64 };
 
 struct axis {
-    size_t input, whole, start, output, origin, taps;
+    size_t input, from, span, whole, start, output, origin, taps;
     l3a_filter filter;
-    double scale, stretch; /* input / whole; the stretch is at least 1 */
+    double scale, stretch; /* span / whole; the stretch is at least 1 */
     uint32_t *first;
     int32_t *weight;     /* [output x taps] */
     int16_t *low, *high; /* weight = high · 2^LOW_BITS + low, -2^15 <= low < 2^15 */

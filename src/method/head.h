@@ -16,7 +16,7 @@
 #include "method/optimiser.h"
 #include "method/replay.h"
 #include "method/state.h"
-#include "method/stream.h"
+#include "base/stream.h"
 
 /* The rows of one step. The first `fresh` rows are the epoch's next ones; the others were drawn from the memory. */
 struct batch {

@@ -3,7 +3,7 @@
 #define L3A_REPLAY_H
 
 #include "base/memory.h"
-#include "method/stream.h"
+#include "base/stream.h"
 
 /* The training images of a phase. */
 struct rows {

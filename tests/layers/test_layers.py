@@ -24,6 +24,7 @@ LAYERS = {
     "draw": "common base image",
     "measure": "common base format algebra data",
     "net": "common base format",
+    "train": "base image data",
     "learn": "common base format algebra data measure",
     "method": "common base format algebra data learn",
     "extract": "base format image data net",

@@ -1,4 +1,4 @@
-/* A sequence of random numbers (base/random.h). */
+/* A sequence of random numbers (base/random.h). Draw once per expression: C does not fix the order of calls within one. */
 #ifndef L3A_STREAM_H
 #define L3A_STREAM_H
 
