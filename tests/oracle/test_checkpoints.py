@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 
 sys.dont_write_bytecode = True
-from torch_file import Storage, Tensor, torch, write_legacy, write_zip
+from torch_file import Storage, Tensor, write_legacy, write_zip
 
 
 def skip(reason):

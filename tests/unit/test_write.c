@@ -9,6 +9,7 @@
 #include "memory_probe.h"
 #include "net/classifier.h"
 #include "net/write.h"
+#include "published_networks.h"
 #include "small_networks.h"
 
 #include <errno.h>
@@ -216,6 +217,25 @@ static void positions_are_those_that_were_trained(void **state) {
     safetensors_close(&file);
     free(from);
     free(to);
+}
+
+static void a_dinov2_with_fewer_positions_keeps_its_name(void **state) {
+    static struct memory_tensors tensors;
+    const l3a_backbone_options usual = {.size = sizeof usual};
+    struct parameter_source source;
+    struct reading reading;
+    (void)state;
+    make_published_vit(&tensors, 192, 12, 14, 224);
+    for (int i = 0; i < 12; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blocks.%d.", i);
+        tensors_add(&tensors, prefix, "ls1.gamma", 1, 192, 0, 0, 0);
+        tensors_add(&tensors, prefix, "ls2.gamma", 1, 192, 0, 0, 0);
+    }
+    source = tensors_source(&tensors, read_published);
+    assert_ok(context, backbone_read(context, &source, &usual, &reading));
+    assert_string_equal(reading.recipe.name, "vit_tiny_patch14_dinov2_224");
+    network_free(&reading.network);
 }
 
 /* ---- What training has found ---- */
@@ -466,6 +486,7 @@ int main(void) {
         cmocka_unit_test(the_file_alone_is_the_same_network),
         cmocka_unit_test(options_come_before_the_recipe),
         cmocka_unit_test(positions_are_those_that_were_trained),
+        cmocka_unit_test(a_dinov2_with_fewer_positions_keeps_its_name),
         cmocka_unit_test(what_cannot_be_written_leaves_what_was_there),
         cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(any_allocation_may_fail),
