@@ -8,6 +8,7 @@
 #include "memory_folder.h"
 #include "memory_probe.h"
 #include "net/classifier.h"
+#include "net/fuse.h"
 #include "net/write.h"
 #include "published_networks.h"
 #include "small_networks.h"
@@ -423,7 +424,7 @@ static void names_may_have_quotes(void **state) {
     free(to);
 }
 
-static void another_checkpoint_is_refused(void **state) {
+static void what_is_not_the_description_of_the_checkpoint_is_refused(void **state) {
     const l3a_backbone_options usual = {.size = sizeof usual};
     char *from = write_network("vit.safetensors", make_small_vit), *other = write_network("resnet.safetensors", make_small_resnet),
          *to = path_in(folder, "nothing.safetensors");
@@ -437,6 +438,11 @@ static void another_checkpoint_is_refused(void **state) {
     assert_ok(context, backbone_read(context, &source, &usual, &reading));
     assert_fails(context, network_write(context, wrong, &reading, NULL, NULL, NULL, 0, to), L3A_ERROR_MISMATCH,
                  "the tensor patch_embed.proj.weight of the network is not in it");
+    network_free(&reading.network);
+    parameter_source_checkpoint(wrong, &source);
+    assert_ok(context, backbone_read(context, &source, &usual, &reading));
+    assert_ok(context, network_fuse(&reading.network, 1)); /* its norms are gone */
+    assert_fails(context, network_write(context, wrong, &reading, NULL, NULL, NULL, 0, to), L3A_ERROR_ARGUMENT, "was fused");
     assert_int_not_equal(remove(to), 0);
     network_free(&reading.network);
     checkpoint_free(checkpoint);
@@ -493,7 +499,7 @@ int main(void) {
         cmocka_unit_test(a_classifier_takes_the_place_of_imagenets),
         cmocka_unit_test(several_files_become_one),
         cmocka_unit_test(names_may_have_quotes),
-        cmocka_unit_test(another_checkpoint_is_refused),
+        cmocka_unit_test(what_is_not_the_description_of_the_checkpoint_is_refused),
         cmocka_unit_test(recipes_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
