@@ -22,9 +22,14 @@ struct network_use {
     bool training;
     size_t pictures; /* the largest batch in training */
     enum number_type numbers;
-    const struct parameter_use (*parameters)[PARAMETER_KINDS]; /* of each layer, in training */
+    /* Of each layer, in training. NULL: all are trained, at the rate of the step and without decay. */
+    const struct parameter_use (*parameters)[PARAMETER_KINDS];
     uint64_t memory; /* bytes that training may take, by computing again what it does not keep; 0: as many as it likes */
 };
+
+/* What a use says of a parameter. Mean and variance of a batch norm follow the pictures, not the gradients. */
+struct parameter_use parameter_use_of(const struct network *network, const struct network_use *use, size_t layer,
+                                      enum parameter_kind kind);
 
 /* What training takes. */
 struct network_plan {
@@ -75,7 +80,8 @@ struct network_back_end {
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.
      * `backward` takes the gradients of the outputs of that call, NULL for those without, and sets those of all trained parameters.
-     * `run` can be called in between, any number of pictures at a time; then batch norms use the mean and variance they have. */
+     * `run` can be called between steps, with any number of pictures; then batch norms use the mean and variance they have. It
+     * forgets what `forward` kept. */
     l3a_status (*plan)(const struct network *network, const struct network_use *use, struct network_plan *plan);
     l3a_status (*forward)(void *state, const float *pictures, size_t count, float *const *outputs);
     l3a_status (*backward)(void *state, const float *const *gradients);

@@ -64,6 +64,7 @@ const struct layer_case layer_cases[] = {
     {"attention, only keys beside", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 3, LINEAR_ACTIVATION, true, ONLY_KEYS_BESIDE},
     {"first token", LAYER_FIRST_TOKEN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token mean", LAYER_TOKEN_MEAN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"token max", LAYER_TOKEN_MAX, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"joined", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, 0},
 };
 const size_t layer_case_count = sizeof layer_cases / sizeof *layer_cases;
@@ -201,6 +202,7 @@ static value describe_layer(struct network *net, const struct layer_case *what, 
     case LAYER_ATTENTION: return describe_attention(net, what, x);
     case LAYER_FIRST_TOKEN: return first_token(net, x);
     case LAYER_JOIN: return join(net, token_mean(net, x, 0), first_token(net, before));
+    case LAYER_TOKEN_MAX: return token_max(net, x, 1);
     default: return token_mean(net, x, 1);
     }
 }

@@ -3,7 +3,7 @@
  * where the source is an input, or 1, and the factor is a constant, or a parameter. Each of these kinds lists its terms once;
  * forward adds them up, and backward adds
  *     d source[i] += factor · d output[o],     d factor += source[i] · d output[o].
- * The other kinds are max pool, activation, batch norm, layer norm, attention, and squeeze and excite. */
+ * The other kinds are the maxima, activation, batch norm, layer norm, attention, and squeeze and excite. */
 #include "naive_layers.h"
 
 #include <assert.h>
@@ -196,7 +196,7 @@ static void all_terms(const struct pass *pass) {
     }
 }
 
-/* ---- Max pool and activations ---- */
+/* ---- Maxima and activations ---- */
 
 /* Where the largest number under a window is. */
 static size_t largest_in_window(const struct net_layer *what, const double *in, size_t output) {
@@ -210,6 +210,16 @@ static size_t largest_in_window(const struct net_layer *what, const double *in, 
             const size_t at = place(what->from, c, row, column);
             best = best == SIZE_MAX || in[at] > in[best] ? at : best;
         }
+    }
+    return best;
+}
+
+/* Where a channel is largest among the tokens. */
+static size_t largest_token(const struct net_layer *what, const double *in, size_t c) {
+    size_t best = place(what->from, c, what->prefix, 0);
+    for (size_t token = what->prefix; token < what->from.height; token++) {
+        const size_t at = place(what->from, c, token, 0);
+        best = in[at] > in[best] ? at : best;
     }
     return best;
 }
@@ -344,8 +354,10 @@ static void batch_norm_forward(struct naive_layer *layer, size_t pictures, const
         double mean = layer->parameters[MEAN][c], variance = layer->parameters[VARIANCE][c];
         if (layer->training) {
             measure(&set, in, &mean, &variance);
-            layer->batch_mean[c] = mean;
-            layer->batch_variance[c] = variance;
+        }
+        layer->batch_mean[c] = mean;
+        layer->batch_variance[c] = variance;
+        if (layer->training) {
             move_statistics(layer, c, set.count * set.groups);
         }
         for (size_t i = 0; i < set.count * set.groups; i++) {
@@ -370,7 +382,12 @@ static void batch_norm_backward(struct naive_layer *layer, size_t pictures, cons
             layer->gradients[BIAS][c] += out_gradient[at];
             n_gradient[at] = out_gradient[at] * gain_of(layer, c);
         }
-        normalise_backward(&set, in, mean, layer->batch_variance[c], what->epsilon, n_gradient, in_gradient);
+        if (layer->training) {
+            normalise_backward(&set, in, mean, layer->batch_variance[c], what->epsilon, n_gradient, in_gradient);
+        }
+        for (size_t i = 0; !layer->training && i < set.count * set.groups; i++) {
+            in_gradient[member(&set, i)] += n_gradient[member(&set, i)] / deviation;
+        }
     }
     free(n_gradient);
 }
@@ -575,6 +592,10 @@ static void excite_backward(const struct pass *pass) {
 
 /* ---- All kinds ---- */
 
+static size_t largest(const struct net_layer *what, const double *in, size_t output) {
+    return what->kind == LAYER_MAX_POOL ? largest_in_window(what, in, output) : largest_token(what, in, output);
+}
+
 static void forward_picture(struct naive_layer *layer, const double *in, const double *second, double *out) {
     const struct net_layer *what = &layer->what;
     const size_t size = shape_size(what->to);
@@ -584,8 +605,9 @@ static void forward_picture(struct naive_layer *layer, const double *in, const d
     case LAYER_SQUEEZE_EXCITE: excite_forward(layer, in, out); return;
     case LAYER_ACTIVATION:
     case LAYER_MAX_POOL:
+    case LAYER_TOKEN_MAX:
         for (size_t i = 0; i < size; i++) {
-            out[i] = what->kind == LAYER_ACTIVATION ? activated(what, in[i]) : in[largest_in_window(what, in, i)];
+            out[i] = what->kind == LAYER_ACTIVATION ? activated(what, in[i]) : in[largest(what, in, i)];
         }
         return;
     default:
@@ -607,8 +629,9 @@ static void backward_picture(const struct pass *pass) {
         }
         return;
     case LAYER_MAX_POOL:
+    case LAYER_TOKEN_MAX:
         for (size_t i = 0; i < shape_size(what->to); i++) {
-            pass->in_gradient[largest_in_window(what, pass->input, i)] += pass->out_gradient[i];
+            pass->in_gradient[largest(what, pass->input, i)] += pass->out_gradient[i];
         }
         return;
     default: all_terms(pass);

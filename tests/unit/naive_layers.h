@@ -11,8 +11,9 @@ struct naive_layer {
     bool training;         /* a batch norm takes mean and variance from the batch */
     double *parameters[PARAMETER_KINDS];
     double *gradients[PARAMETER_KINDS]; /* of the parameters; backward adds to them */
+    double *moments[PARAMETER_KINDS], *squares[PARAMETER_KINDS];
     size_t counts[PARAMETER_KINDS];
-    double *batch_mean, *batch_variance; /* of a batch norm, kept by forward */
+    double *batch_mean, *batch_variance; /* what a batch norm used last */
 };
 
 static inline size_t shape_size(struct shape shape) {

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "naive_layers.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,9 @@ struct naive_network {
     struct shape *shapes;
     struct network_output outputs[NETWORK_OUTPUTS];
     size_t layer_count, value_count, output_count;
-    bool training;
-    size_t pictures;              /* of the last run */
-    double **values, **gradients; /* of each value: planes of all pictures */
+    struct parameter_use (*uses)[PARAMETER_KINDS]; /* of each layer */
+    size_t pictures;                               /* of the last run */
+    double **values, **gradients;                  /* of each value: planes of all pictures */
 };
 
 static l3a_status widen(l3a_context *context, const float *values, size_t count, double **copy) {
@@ -61,6 +62,8 @@ static void close_layer(l3a_context *context, struct naive_layer *layer) {
     for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
         release(context, layer->parameters[kind]);
         release(context, layer->gradients[kind]);
+        release(context, layer->moments[kind]);
+        release(context, layer->squares[kind]);
     }
     release(context, layer->batch_mean);
     release(context, layer->batch_variance);
@@ -77,6 +80,7 @@ static void close(void *state) {
         release(net->context, net->values);
         release(net->context, net->gradients);
         release(net->context, net->layers);
+        release(net->context, net->uses);
         release(net->context, net->shapes);
         release(net->context, net);
     }
@@ -86,7 +90,6 @@ static l3a_status open_layer(struct naive_network *net, const struct net_layer *
     l3a_status status = L3A_OK;
     layer->what = *what;
     layer->beside = net->shapes[what->second];
-    layer->training = net->training;
     memset(layer->what.parameters, 0, sizeof layer->what.parameters);
     for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
         const struct parameter *given = &what->parameters[kind];
@@ -94,6 +97,8 @@ static l3a_status open_layer(struct naive_network *net, const struct net_layer *
         if (given->values) {
             TRY(widen(net->context, given->values, given->count, &layer->parameters[kind]));
             TRY(allocate_zeroed(net->context, given->count, sizeof(double), &layer->gradients[kind]));
+            TRY(allocate_zeroed(net->context, given->count, sizeof(double), &layer->moments[kind]));
+            TRY(allocate_zeroed(net->context, given->count, sizeof(double), &layer->squares[kind]));
         }
     }
     if (what->kind == LAYER_BATCH_NORM) {
@@ -110,7 +115,6 @@ static l3a_status open(const struct network *network, const struct network_use *
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *net, &net));
     net->context = context;
-    net->training = use->training;
     net->value_count = network->value_count;
     net->output_count = network->output_count;
     memcpy(net->outputs, network->outputs, sizeof net->outputs);
@@ -119,7 +123,11 @@ static l3a_status open(const struct network *network, const struct network_use *
     TRY(allocate_zeroed(context, net->value_count, sizeof *net->values, &net->values));
     TRY(allocate_zeroed(context, net->value_count, sizeof *net->gradients, &net->gradients));
     TRY(allocate_zeroed(context, network->layer_count, sizeof *net->layers, &net->layers));
+    TRY(allocate_zeroed(context, network->layer_count, sizeof *net->uses, &net->uses));
     for (; net->layer_count < network->layer_count; net->layer_count++) {
+        for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
+            net->uses[net->layer_count][kind] = parameter_use_of(network, use, net->layer_count, (enum parameter_kind)kind);
+        }
         TRY(open_layer(net, &network->layers[net->layer_count], &net->layers[net->layer_count]));
     }
     *state = net;
@@ -140,7 +148,7 @@ static l3a_status compute(struct naive_network *net, const float *pictures, size
     for (size_t i = 0; i < net->layer_count; i++) {
         const struct net_layer *what = &net->layers[i].what;
         TRY(allocate(net->context, count * shape_size(what->to), sizeof(double), &net->values[what->output]));
-        net->layers[i].training = training;
+        net->layers[i].training = training && net->uses[i][FACTORS].trained;
         naive_forward(&net->layers[i], count, net->values[what->input], net->values[what->second], net->values[what->output]);
     }
     for (size_t i = 0; i < net->output_count; i++) {
@@ -198,10 +206,78 @@ done:
     return status;
 }
 
+static l3a_status gradient_square(void *state, double *sum) {
+    const struct naive_network *net = state;
+    *sum = 0;
+    for (size_t i = 0; i < net->layer_count * PARAMETER_KINDS; i++) {
+        const struct naive_layer *layer = &net->layers[i / PARAMETER_KINDS];
+        const size_t kind = i % PARAMETER_KINDS;
+        for (size_t j = 0; net->uses[i / PARAMETER_KINDS][kind].trained && j < layer->counts[kind]; j++) {
+            *sum += layer->gradients[kind][j] * layer->gradients[kind][j];
+        }
+    }
+    return L3A_OK;
+}
+
+/* One number of a parameter; the formulas of back_end.h. */
+static void step_number(const struct network_step *step, const struct parameter_use *use, double gradient, double *w, double *m,
+                        double *v) {
+    const double rate = step->rate * (double)use->rate, decay = (double)use->decay, number = (double)step->number;
+    double g = gradient * step->scale;
+    if (step->optimiser == OPTIMISER_SGD) {
+        *m = step->momentum * *m + g + decay * *w;
+        *w -= rate * *m;
+        return;
+    }
+    if (step->optimiser == OPTIMISER_ADAM) {
+        g += decay * *w;
+    } else {
+        *w -= rate * decay * *w;
+    }
+    *m += (1 - step->momentum) * (g - *m);
+    *v += (1 - step->square) * (g * g - *v);
+    *w -= rate * (*m / (1 - pow(step->momentum, number))) / (sqrt(*v / (1 - pow(step->square, number))) + step->epsilon);
+}
+
+static l3a_status step(void *state, const struct network_step *step) {
+    struct naive_network *net = state;
+    for (size_t i = 0; i < net->layer_count * PARAMETER_KINDS; i++) {
+        struct naive_layer *layer = &net->layers[i / PARAMETER_KINDS];
+        const size_t kind = i % PARAMETER_KINDS;
+        const struct parameter_use *use = &net->uses[i / PARAMETER_KINDS][kind];
+        for (size_t j = 0; use->trained && j < layer->counts[kind]; j++) {
+            step_number(step, use, layer->gradients[kind][j], &layer->parameters[kind][j], &layer->moments[kind][j],
+                        &layer->squares[kind][j]);
+        }
+    }
+    return L3A_OK;
+}
+
+/* All that a forward and a backward pass keep. */
+static l3a_status plan(const struct network *network, const struct network_use *use, struct network_plan *plan) {
+    uint64_t numbers = 0;
+    for (value i = PICTURE; i < network->value_count; i++) {
+        numbers += 2 * use->pictures * shape_size(network->shapes[i]);
+    }
+    for (size_t i = 0; i < network->layer_count * PARAMETER_KINDS; i++) {
+        const struct parameter *given = &network->layers[i / PARAMETER_KINDS].parameters[i % PARAMETER_KINDS];
+        numbers += given->values ? 4 * given->count : 0;
+    }
+    *plan = (struct network_plan){.bytes = numbers * sizeof(double)};
+    return L3A_OK;
+}
+
+static double *part_of(const struct naive_layer *layer, enum parameter_kind kind, enum parameter_part part) {
+    return part == PARAMETER_VALUE      ? layer->parameters[kind]
+           : part == PARAMETER_GRADIENT ? layer->gradients[kind]
+           : part == PARAMETER_MOMENT   ? layer->moments[kind]
+                                        : layer->squares[kind];
+}
+
 static l3a_status read(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values) {
     const struct naive_layer *owner = &((struct naive_network *)state)->layers[layer];
     for (size_t i = 0; i < owner->counts[kind]; i++) {
-        values[i] = (float)(part == PARAMETER_VALUE ? owner->parameters : owner->gradients)[kind][i];
+        values[i] = (float)part_of(owner, kind, part)[i];
     }
     return L3A_OK;
 }
@@ -209,7 +285,7 @@ static l3a_status read(void *state, size_t layer, enum parameter_kind kind, enum
 static l3a_status write(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values) {
     struct naive_layer *owner = &((struct naive_network *)state)->layers[layer];
     for (size_t i = 0; i < owner->counts[kind]; i++) {
-        (part == PARAMETER_VALUE ? owner->parameters : owner->gradients)[kind][i] = (double)values[i];
+        part_of(owner, kind, part)[i] = (double)values[i];
     }
     return L3A_OK;
 }
@@ -228,7 +304,10 @@ const struct network_back_end naive_back_end = {.name = "naive",
                                                 .open = open,
                                                 .run = run,
                                                 .close = close,
+                                                .plan = plan,
                                                 .forward = forward,
                                                 .backward = backward,
+                                                .gradient_square = gradient_square,
+                                                .step = step,
                                                 .read = read,
                                                 .write = write};
