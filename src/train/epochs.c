@@ -32,13 +32,19 @@ static void list_pictures(const struct trainer *trainer, const struct batch *bat
     }
 }
 
+/* batch: that of the step; NULL: it is the validation. */
 static l3a_status fail_number(const struct trainer *trainer, const struct batch *batch, const char *what) {
+    const size_t steps = trainer->settings.epochs * trainer->steps;
     char pictures[720], hint[160], rate[NUMBER_TEXT];
-    list_pictures(trainer, batch, pictures, sizeof pictures);
     snprintf(hint, sizeof hint, "lower the rate, for example to %s, or limit the norm of gradients (clip)",
              number_format(trainer->settings.rate / 10, rate));
+    if (!batch) {
+        return fail(trainer->context, L3A_ERROR_NUMERIC, hint, "after step %" PRIu64 " of %zu: a %s is not finite",
+                    trainer->position.steps, steps, what);
+    }
+    list_pictures(trainer, batch, pictures, sizeof pictures);
     return fail(trainer->context, L3A_ERROR_NUMERIC, hint, "step %" PRIu64 " of %zu: the %s is not finite; its pictures are %s",
-                trainer->position.steps + 1, trainer->settings.epochs * trainer->steps, what, pictures);
+                trainer->position.steps + 1, steps, what, pictures);
 }
 
 static struct network_step next_step(const struct trainer *trainer) {
@@ -185,6 +191,11 @@ static l3a_status validate(struct trainer *trainer, double *mean_ap) {
             TRY(trainer->back_end->run(trainer->state, batch.planes, batch.count, &trainer->features));
             linear_head_score(trainer->context, &trainer->head, trainer->head.values, trainer->features, batch.count,
                               trainer->held_scores + done * trainer->classes.count);
+        }
+    }
+    for (size_t i = 0; i < trainer->held.count * trainer->classes.count; i++) {
+        if (!isfinite(trainer->held_scores[i])) {
+            return fail_number(trainer, NULL, "score of a validation picture");
         }
     }
     TRY(measure_held(trainer, mean_ap));

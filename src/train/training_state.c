@@ -261,11 +261,15 @@ static l3a_status check_identity(const struct trainer *trainer, const safetensor
     for (size_t i = 0; i < keys.count; i++) {
         snprintf(key, sizeof key, "%s%s", identity_prefix, keys.items[i]);
         const char *found = safetensors_metadata(file, key), *wanted = values.items[i];
-        const bool shown = found && !strchr(found, '\n') && strlen(found) + strlen(wanted) < 160;
-        FAIL_IF(!found || strcmp(found, wanted) != 0, context, L3A_ERROR_MISMATCH,
-                "resume with the options, pictures and checkpoint of before, or delete the file to begin anew",
-                "%s: the state of another training: %s differ%s%s%s%s%s", file->input.path, keys.items[i], shown ? " (" : "",
-                shown ? found : "", shown ? " then, " : "", shown ? wanted : "", shown ? " now)" : "");
+        if (!found || strcmp(found, wanted) != 0) {
+            const bool shown = found && !strchr(found, '\n') && strlen(found) + strlen(wanted) < 160;
+            status = fail(context, L3A_ERROR_MISMATCH,
+                          "resume with the options, pictures and checkpoint of before, or delete the file to begin anew",
+                          shown ? "%s: the state of another training: %s: %s then, %s now"
+                                : "%s: the state of another training: %s: not the same",
+                          file->input.path, keys.items[i], found, wanted);
+            goto done;
+        }
     }
 done:
     text_list_clear(context, &keys);
