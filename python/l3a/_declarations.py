@@ -716,6 +716,16 @@ class l3a_train_report(Structure):
     ]
 
 
+class l3a_adapt_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("how", c_char_p),
+        ("protocol", c_char_p),
+        ("class_order", c_char_p),
+        ("training", c_void_p),
+    ]
+
+
 class l3a_method_info(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -803,6 +813,7 @@ class l3a_experiment_options(Structure):
         ("class_order_count", c_size_t),
         ("own_methods", c_void_p),
         ("own_method_count", c_size_t),
+        ("adapted", c_char_p),
     ]
 
 
@@ -1236,6 +1247,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_train": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
+    "l3a_adapt_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_adapt": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
     "l3a_method_options": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_state_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
@@ -1340,6 +1353,8 @@ TAKES_CONTEXT = frozenset([
     "l3a_train",
     "l3a_protocol_parse",
     "l3a_class_order",
+    "l3a_adapt_prepare",
+    "l3a_adapt",
     "l3a_method_options",
     "l3a_experiment_create",
     "l3a_folder_record",

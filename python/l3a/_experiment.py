@@ -82,9 +82,10 @@ def run(train: Any = None, test: Any = None, protocol: str = "B0-C10", methods: 
 
 
 def sweep(train: Any = None, test: Any = None, protocol: str = "B0-C10", methods: Optional[Methods] = None,
-          seeds: Union[None, int, Sequence[int]] = None, *, data: Optional[str] = None, backbone: Any = None, preset: Optional[str] = None, out: Any = None, resume: bool = False,
-          class_order: Names = "lexicographic", classes: Optional[Sequence[Any]] = None, threads: int = 0, memory_limit: int = 0,
-          device: Optional[str] = None, progress: Progress = True, **settings: Any) -> Sweep:
+          seeds: Union[None, int, Sequence[int]] = None, *, data: Optional[str] = None, backbone: Any = None,
+          preset: Optional[str] = None, out: Any = None, resume: bool = False, class_order: Names = "lexicographic",
+          classes: Optional[Sequence[Any]] = None, threads: int = 0, memory_limit: int = 0, device: Optional[str] = None,
+          progress: Progress = True, **settings: Any) -> Sweep:
     """Runs a grid of settings, methods and seeds, as ``l3a sweep`` does. Points that can share work do.
 
     A setting with a list of values varies: ``gamma=[1, 10, 100]``. ``preset`` is the name of a grid from the paper; methods,
@@ -300,8 +301,8 @@ class _Request:
 
     def _open_tables(self, folder: str) -> Tuple[_Opened, _Opened]:
         if self.source is not None:
-            train, test = self.source.open(self.context, folder, (self._views("views") or 1, self._views("score-views", "views") or 1),
-                                           self.protocol, self.orders, self.seeds[0], self.resume)
+            views = (self._views("views") or 1, self._views("score-views", "views") or 1)
+            train, test = self.source.open(self.context, folder, views, self.protocol, self.orders, self.seeds[0], self.resume)
             return _Opened(train, self.source.words(), _classes_of(train)), _Opened(test, [], _classes_of(test))
         train = open_table(self.context, self.data[0], self.names, "train")
         names = self.names if self.names is not None else _for_test(self.data[1], train)

@@ -11,8 +11,8 @@ from ._declarations import (l3a_adapt_options, l3a_cache_options, l3a_dataset_op
 from ._library import Context, Handle, decode, encode, path_bytes, setting_text, sized
 from ._network import Choices, choice, network_options
 
-NETWORK: Mapping[str, Any] = {"pool": None, "side": 0, "mean": None, "std": None, "filter": None, "preprocess": "squash", "heads": 0,
-                              "activation": None, "layer": 0, "backbone_precision": None}
+NETWORK: Mapping[str, Any] = {"pool": None, "side": 0, "mean": None, "std": None, "filter": None, "preprocess": "squash",
+                              "heads": 0, "activation": None, "layer": 0, "backbone_precision": None}
 OPTIONS: Mapping[str, Any] = {"split": None, "test_data": None, "test_split": None, "difficult": "absent", "orient": False,
                               "strict": False, "half": None, "cache": None, "cache_size": 20.0, "adapt": "none", "adapt_seed": None,
                               "adapt_epochs": 0, "adapt_rate": 0.0, **NETWORK}
@@ -75,8 +75,10 @@ class Pictures:
             raise problem("adapt trains on the first phase, and there is one for each of the class orders",
                           "run each class order by itself")
         seed = seed if self.options["adapt_seed"] is None else self.options["adapt_seed"]
-        training = sized(l3a_train_options, seed=seed, epochs=self.options["adapt_epochs"], rate=self.options["adapt_rate"], resume=1)
-        training.backbone, training.picture = ctypes.addressof(self.network), ctypes.addressof(self.picture)
+        training = sized(l3a_train_options, seed=seed, epochs=self.options["adapt_epochs"], rate=self.options["adapt_rate"],
+                         resume=1)
+        network = network_options(*("float32" if name == "backbone_precision" else self.options[name] for name in NETWORK))
+        training.backbone, training.picture = ctypes.addressof(network), ctypes.addressof(self.picture)
         options = sized(l3a_adapt_options, how=encode(self.how), protocol=encode(protocol), class_order=encode(orders[0]))
         options.training = ctypes.addressof(training)
         plan, path = sized(l3a_train_plan), Path(folder) / "adapted.safetensors"

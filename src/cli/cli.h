@@ -413,10 +413,11 @@ struct request {
     l3a_experiment_options options;
     l3a_options *settings;
     struct list methods, orders, seeds;
-    uint64_t *numbers; /* the seeds */
-    float *blank[2];   /* features that tables of a plan refer to */
-    size_t bad;        /* pictures that could not be read */
-    char adapted[600]; /* how the backbone was adapted; "": it was not */
+    uint64_t *numbers;        /* the seeds */
+    l3a_dataset *datasets[2]; /* what tables of a plan refer to … */
+    float *blank[2];          /* … with their features */
+    size_t bad;               /* pictures that could not be read */
+    char adapted[600];        /* how the backbone was adapted; "": it was not */
 };
 
 /* How a command shows an experiment. */

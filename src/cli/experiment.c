@@ -98,8 +98,10 @@ void request_free(struct request *request) {
     l3a_options_free(request->settings);
     l3a_features_free(request->options.train);
     l3a_features_free(request->options.test);
-    free(request->blank[0]);
-    free(request->blank[1]);
+    for (size_t i = 0; i < 2; i++) {
+        free(request->blank[i]);
+        l3a_dataset_free(request->datasets[i]);
+    }
 }
 
 static int open_tables(const struct arguments *arguments, l3a_experiment_options *options) {

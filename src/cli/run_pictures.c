@@ -30,10 +30,10 @@ struct pictures {
     l3a_picture_options picture;
     l3a_cache_options cache;
     char folder[PATH];
-    l3a_backbone_options network;
-    l3a_train_options training; /* of an adaptation */
-    l3a_adapt_options adapt;    /* how NULL: none is wanted */
-    char adapted[PATH];         /* the checkpoint */
+    l3a_backbone_options network, trained_network; /* which is trained in float32, whatever it computes features in */
+    l3a_train_options training;                    /* of an adaptation */
+    l3a_adapt_options adapt;                       /* how NULL: none is wanted */
+    char adapted[PATH];                            /* the checkpoint */
 };
 
 static const char *const own_options[] = {"split",      "test-data", "test-split", "difficult", "backbone",   "float16",
@@ -295,7 +295,7 @@ static bool choose_adaptation(struct pictures *pictures, const struct request *r
         return false;
     }
     pictures->training = (l3a_train_options){.size = sizeof pictures->training,
-                                             .backbone = &pictures->network,
+                                             .backbone = &pictures->trained_network,
                                              .picture = &pictures->picture,
                                              .seed = seed,
                                              .epochs = (size_t)epochs,
@@ -383,6 +383,8 @@ static int prepare(struct pictures *pictures, struct request *request) {
     }
     choose_options(pictures, request->settings);
     code = code == EXIT_DONE ? open_sources(pictures) : code;
+    pictures->trained_network = pictures->network;
+    pictures->trained_network.precision = L3A_NETWORK_FLOAT32;
     code = code == EXIT_DONE && pictures->adapt.how ? plan_adaptation(pictures, request) : code;
     return code == EXIT_DONE ? open_for_plan(pictures, request) : code;
 }
@@ -412,7 +414,7 @@ int open_picture_tables(const struct arguments *arguments, struct request *reque
     l3a_backbone_free(pictures.backbone);
     for (size_t i = 0; i < SETS; i++) {
         request->blank[i] = pictures.sets[i].blank;
-        l3a_dataset_free(pictures.sets[i].dataset);
+        request->datasets[i] = pictures.sets[i].dataset;
     }
     return code;
 }
