@@ -414,7 +414,11 @@ int open_picture_tables(const struct arguments *arguments, struct request *reque
     l3a_backbone_free(pictures.backbone);
     for (size_t i = 0; i < SETS; i++) {
         request->blank[i] = pictures.sets[i].blank;
-        request->datasets[i] = pictures.sets[i].dataset;
+        if (pictures.sets[i].blank) {
+            request->datasets[i] = pictures.sets[i].dataset;
+        } else {
+            l3a_dataset_free(pictures.sets[i].dataset);
+        }
     }
     return code;
 }
