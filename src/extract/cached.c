@@ -76,7 +76,7 @@ static l3a_status add_computation(const struct wish *wish, XXH3_state_t *key) {
     add_text(key, l3a_version());
     add_text(key, engine);
     add_text(key, machine.instructions);
-    add_text(key, machine.blas);
+    add_text(key, strcmp(wish->backbone->back_end->name, "blas") == 0 ? machine.blas : "");
     add_numbers(key, numbers, sizeof numbers / sizeof *numbers);
 done:
     return status;
