@@ -191,7 +191,8 @@ static void check_recipe(const struct backbone_recipe *recipe, const struct reci
     }
     must(recipe->side <= LARGEST_SIDE && recipe->heads <= MOST_HEADS);
     must(recipe->activation == LINEAR_ACTIVATION || (recipe->activation >= GELU && recipe->activation <= TANH_GELU));
-    must(recipe->epsilon >= 0 && recipe->epsilon <= 0.1);
+    must(recipe->epsilon >= 0 && recipe->epsilon <= (sources->recorded ? 1 : 0.1));
+    must(recipe->crop >= 0 && recipe->crop <= 1);
     must(geometry->crop == 0 || (geometry->crop >= 0.01 && geometry->crop <= 1));
     must(is_utf8(geometry->unsupported) && !utf8_find_hidden(geometry->unsupported));
     check_source(sources->side, recipe->side > 0);
@@ -231,6 +232,14 @@ static l3a_status apply(l3a_context *context, const struct checkpoint *checkpoin
     const l3a_status again = config_apply(context, checkpoint, &given, &sources, &geometry);
     must(status != L3A_OK || again == L3A_OK);
     given.stride_first = false;
+    if (sources.recorded) { /* says more than these options do */
+        given.pool = L3A_POOL_DEFAULT;
+        given.layer = 0;
+        given.offset = false;
+        given.filter = L3A_FILTER_BILINEAR;
+        given.crop = 0;
+        given.crop_rules = 0;
+    }
     must(memcmp(&given, &options, sizeof given) == 0);
     must(!sources.side && !sources.mean && !sources.heads && !sources.activation && !sources.epsilon);
     return status;

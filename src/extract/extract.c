@@ -14,6 +14,7 @@
 #include "extract/part_file.h"
 #include "format/safetensors.h"
 #include "net/backbone.h"
+#include "net/recipe.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>

@@ -8,19 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
-                        l3a_loader_options *options) {
-    *options = (l3a_loader_options){.size = sizeof *options};
-    options->width = options->height = info->size;
-    options->filter = info->filter;
-    options->crop = info->crop;
-    options->crop_rules = info->crop_rules;
-    options->picture = picture;
-    options->views = views ? views : 1;
-    memcpy(options->mean, info->mean, sizeof options->mean);
-    memcpy(options->deviation, info->deviation, sizeof options->deviation);
-}
-
 /* How many pictures to decode ahead, so that threads go on while the network computes so many; 0: as the loader chooses. */
 static size_t pictures_ahead(const l3a_context *context, size_t together) {
     const size_t usual = 2 * (size_t)context->threads;

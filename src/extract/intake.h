@@ -27,10 +27,6 @@ struct intake {
     size_t done;              /* views of the batch that have features */
 };
 
-/* How to load pictures for a network. views: 0 is 1. */
-void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
-                        l3a_loader_options *options);
-
 /* batch: the largest batch that will be loaded. The pictures must outlive the intake. */
 l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options,
                        const struct picture_source *pictures, size_t count, size_t batch, struct intake *intake);

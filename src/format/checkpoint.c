@@ -377,6 +377,21 @@ done:
     return status;
 }
 
+l3a_status checkpoint_read_bytes(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, void *bytes) {
+    const struct place *place = place_of(checkpoint, tensor);
+    struct part *part = &checkpoint->parts[place->part];
+    if (part->is_torch) {
+        return torch_read_bytes(&part->torch, &part->torch.tensors[place->tensor], bytes);
+    }
+    const struct tensor *own = &part->safetensors.tensors[place->tensor];
+    return input_read(&part->safetensors.input, own->offset, bytes, (size_t)own->bytes);
+}
+
+const char *checkpoint_stored_name(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor) {
+    const struct place *place = place_of(checkpoint, tensor);
+    return part_name(&checkpoint->parts[place->part], place->tensor);
+}
+
 l3a_status checkpoint_verify(struct checkpoint *checkpoint) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < checkpoint->part_count; i++) {

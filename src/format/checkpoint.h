@@ -44,6 +44,10 @@ const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *checkpoin
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 /* Reads all elements as float; values has room for tensor->elements. A NaN or infinity is an error that names the tensor. */
 l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values);
+/* Reads all elements in C order as they are stored; bytes has room for as many numbers of tensor->type. */
+l3a_status checkpoint_read_bytes(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, void *bytes);
+/* The name of a tensor in the file, with what wrappers put before it. */
+const char *checkpoint_stored_name(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor);
 /* Verifies every checksum in the file, or of the tensors inside it; checkpoint_is_summed tells whether a tensor has one. */
 l3a_status checkpoint_verify(struct checkpoint *checkpoint);
 bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor);

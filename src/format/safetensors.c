@@ -399,6 +399,7 @@ static uint64_t source_bytes(const tensor_source *source) {
 /* The text of the header, padded so that the tensors begin at a multiple of 64 bytes; sums may be NULL for a first draft. */
 static void build_header(text_builder *header, const text_list *keys, const text_list *values, const tensor_source *sources,
                          size_t count, const uint64_t *sums) {
+    text_builder key = {.context = header->context};
     text_builder_print(header, "{\"__metadata__\":{");
     for (size_t i = 0; i < keys->count; i++) {
         text_builder_json_string(header, keys->items[i]);
@@ -407,13 +408,20 @@ static void build_header(text_builder *header, const text_list *keys, const text
         text_builder_print(header, ",");
     }
     for (size_t i = 0; i < count; i++) {
-        text_builder_print(header, "\"xxh3.%s\":\"%016" PRIx64 "\",", sources[i].name, sums ? sums[i] : 0);
+        key.length = 0;
+        text_builder_print(&key, "xxh3.%s", sources[i].name);
+        header->status = header->status == L3A_OK ? key.status : header->status;
+        text_builder_json_string(header, key.text ? key.text : "");
+        text_builder_print(header, ":\"%016" PRIx64 "\",", sums ? sums[i] : 0);
     }
+    text_builder_free(&key);
     text_builder_print(header, "\"xxh3.header\":\"%016d\"}", 0);
     uint64_t offset = 0;
     for (size_t i = 0; i < count; i++) {
         const tensor_source *source = &sources[i];
-        text_builder_print(header, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", source->name, tensor_type_name(source->type));
+        text_builder_print(header, ",");
+        text_builder_json_string(header, source->name);
+        text_builder_print(header, ":{\"dtype\":\"%s\",\"shape\":[", tensor_type_name(source->type));
         for (size_t j = 0; j < source->rank; j++) {
             text_builder_print(header, "%s%" PRIu64, j ? "," : "", source->shape[j]);
         }

@@ -458,9 +458,11 @@ static l3a_status verify_storage(struct torch_file *file, size_t index) {
     return status;
 }
 
+enum reading_form { AS_FLOAT, AS_STORED };
+
 /* Reads the elements from the tensor's first to its last, in the order of the storage. If they are the whole storage, which is the
  * usual case, computes its checksum on the way. */
-static l3a_status read_span(struct torch_file *file, const struct torch_tensor *tensor, float *values) {
+static l3a_status read_span(struct torch_file *file, const struct torch_tensor *tensor, enum reading_form form, void *to) {
     l3a_status status = L3A_OK;
     struct torch_storage *storage = &file->storages[tensor->storage];
     const struct zip_entry *entry = file->zipped ? &file->zip.entries[tensor->storage] : NULL;
@@ -481,7 +483,11 @@ static l3a_status read_span(struct torch_file *file, const struct torch_tensor *
         const size_t now = span - done < step ? span - done : step;
         TRY(input_read(&file->input, storage->offset + (tensor->first + done) * size, chunk, now * size));
         crc = entry && whole ? zip_crc(&file->zip, crc, chunk, now * size) : 0;
-        tensor_to_float(tensor->type, chunk, values + done, now);
+        if (form == AS_STORED) {
+            memcpy((char *)to + done * size, chunk, now * size);
+        } else {
+            tensor_to_float(tensor->type, chunk, (float *)to + done, now);
+        }
     }
     if (entry && whole) {
         storage->verified = crc == entry->crc;
@@ -503,10 +509,10 @@ static bool is_contiguous(const struct torch_tensor *tensor) {
 }
 
 /* Visits the elements in C order, the last index fastest, and tracks the position in the storage. */
-static void gather(const struct torch_tensor *tensor, const float *from, float *to) {
+static void gather(const struct torch_tensor *tensor, size_t size, const char *from, char *to) {
     uint64_t index[TENSOR_RANK] = {0}, at = 0;
     for (uint64_t i = 0; i < tensor->elements; i++) {
-        to[i] = from[at];
+        memcpy(to + i * size, from + at * size, size);
         for (size_t axis = tensor->rank; axis-- > 0;) {
             at += tensor->stride[axis];
             if (++index[axis] < tensor->shape[axis]) {
@@ -518,22 +524,31 @@ static void gather(const struct torch_tensor *tensor, const float *from, float *
     }
 }
 
-l3a_status torch_read(struct torch_file *file, const struct torch_tensor *tensor, float *values) {
+static l3a_status read_elements(struct torch_file *file, const struct torch_tensor *tensor, enum reading_form form, void *to) {
+    const size_t size = form == AS_STORED ? tensor_type_size(tensor->type) : sizeof(float);
     l3a_status status = L3A_OK;
-    float *span = NULL;
+    char *span = NULL;
     if (!tensor->elements) {
         return L3A_OK;
     }
     if (is_contiguous(tensor)) {
-        TRY(read_span(file, tensor, values));
+        TRY(read_span(file, tensor, form, to));
     } else {
-        TRY(allocate(file->context, (size_t)tensor->span, sizeof *span, &span));
-        TRY(read_span(file, tensor, span));
-        gather(tensor, span, values);
+        TRY(allocate(file->context, (size_t)tensor->span, size, &span));
+        TRY(read_span(file, tensor, form, span));
+        gather(tensor, size, span, to);
     }
 done:
     release(file->context, span);
     return status == L3A_OK ? status : fail_in(file->context, status, "tensor '%s'", tensor->name);
+}
+
+l3a_status torch_read(struct torch_file *file, const struct torch_tensor *tensor, float *values) {
+    return read_elements(file, tensor, AS_FLOAT, values);
+}
+
+l3a_status torch_read_bytes(struct torch_file *file, const struct torch_tensor *tensor, void *bytes) {
+    return read_elements(file, tensor, AS_STORED, bytes);
 }
 
 l3a_status torch_verify(struct torch_file *file) {

@@ -47,6 +47,8 @@ l3a_status torch_open(l3a_context *context, const char *path, struct torch_file 
 void torch_close(struct torch_file *file);
 /* Reads all elements in C order. */
 l3a_status torch_read(struct torch_file *file, const struct torch_tensor *tensor, float *values);
+/* The same in the type in which they are stored. */
+l3a_status torch_read_bytes(struct torch_file *file, const struct torch_tensor *tensor, void *bytes);
 /* Verifies the checksum of every storage that a tensor uses; the legacy form has no checksums. */
 l3a_status torch_verify(struct torch_file *file);
 

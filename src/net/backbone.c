@@ -66,7 +66,7 @@ static l3a_status take_configuration(l3a_context *context, struct checkpoint *fi
     struct config_geometry geometry = {0};
     l3a_status status = L3A_OK;
     TRY(config_apply(context, file, &reading->recipe, &reading->sources, &geometry));
-    if (published) {
+    if (published && !reading->sources.recorded) {
         TRY(config_check_geometry(context, file, &geometry));
         config_take_crop(&geometry, &reading->recipe);
         reading->recipe.filter = geometry.has_filter ? geometry.filter : reading->recipe.filter;
@@ -171,7 +171,7 @@ l3a_status backbone_read(l3a_context *context, const struct parameter_source *so
     if (source->file && !source->recorded) {
         TRY(take_configuration(context, source->file, options->published != 0, reading));
     }
-    TRY(describe(context, names, source->file, source->recorded, reading));
+    TRY(describe(context, names, source->file, source->recorded || reading->sources.recorded, reading));
     list_decisions(&given, reading);
 done:
     names_close(names);

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "base/vector_math.h"
 #include "net/names.h"
+#include "net/recipe.h"
 #include "net/words.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@
 enum { BLOCK = 2048, LANES = 16, PIECE = 64 };
 
 /* Classifiers as vision transformers, ResNets and TResNets name them. */
-static const char *const names[] = {"head", "fc", "head.fc"};
+static const char *const names[] = {"head", "fc", "head.fc", "classifier"};
 
 static const char *find_name(const struct parameters *parameters) {
     char full[32];
@@ -69,6 +70,9 @@ static l3a_status read_from(l3a_context *context, struct checkpoint *checkpoint,
     const char *name = NULL;
     char weight[32], bias[32];
     l3a_status status = L3A_OK;
+    FAIL_IF(checkpoint_metadata(checkpoint, recorded_classes), context, L3A_ERROR_MISMATCH,
+            "words need a backbone with the classifier of ImageNet's 1000 classes: use the checkpoint from before training",
+            "this network was trained for classes of its own ('l3a info' lists them), and has no classifier for words");
     TRY(open_tensors(context, checkpoint, &tower, &parameters, &name));
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);

@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "format/shards.h"
 #include "net/config_read.h"
+#include "net/recipe.h"
 
 #include <errno.h>
 #include <string.h>
@@ -218,6 +219,32 @@ done:
     return status;
 }
 
+/* What training has recorded is all of the recipe. */
+static l3a_status read_recorded(struct config_reader *reader) {
+    struct recipe_sources *sources = reader->sources;
+    struct backbone_recipe recipe;
+    const char *preprocess = metadata(reader, recorded_preprocess);
+    l3a_status status = L3A_OK;
+    if (!preprocess) {
+        return L3A_OK;
+    }
+    FAIL_IF(
+        !recipe_recall(reader->context, preprocess, metadata(reader, recorded_pool), metadata(reader, recorded_network), &recipe),
+        reader->context, L3A_ERROR_DATA, "use the version of l3a that wrote this file, or a newer one",
+        "%s: its metadata says how the network was trained, but in words that are not known: %s, %s or %s",
+        checkpoint_path(reader->checkpoint), recorded_preprocess, recorded_pool, recorded_network);
+    reader->source = "metadata";
+    sources->side = config_wants(reader, CONFIG_SIDE) ? reader->source : NULL;
+    sources->mean = config_wants(reader, CONFIG_MEAN) ? reader->source : NULL;
+    sources->heads = recipe.heads && config_wants(reader, CONFIG_HEADS) ? reader->source : NULL;
+    sources->activation = recipe.activation && config_wants(reader, CONFIG_ACTIVATION) ? reader->source : NULL;
+    sources->epsilon = recipe.epsilon > 0 && config_wants(reader, CONFIG_EPSILON) ? reader->source : NULL;
+    sources->recorded = true;
+    recipe_fill(reader->recipe, &recipe);
+done:
+    return status;
+}
+
 /* ---- All of them ---- */
 
 l3a_status config_apply(l3a_context *context, const struct checkpoint *checkpoint, struct backbone_recipe *recipe,
@@ -227,10 +254,11 @@ l3a_status config_apply(l3a_context *context, const struct checkpoint *checkpoin
     l3a_status status = L3A_OK;
     *sources = (struct recipe_sources){0};
     *geometry = (struct config_geometry){0};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    TRY(read_recorded(&reader));
+    for (size_t i = 0; !sources->recorded && i < sizeof files / sizeof *files; i++) {
         TRY(read_file(&reader, i));
     }
-    TRY(read_metadata(&reader));
+    TRY(sources->recorded ? L3A_OK : read_metadata(&reader));
 done:
     return status;
 }

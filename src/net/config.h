@@ -9,6 +9,9 @@
  * l3a.filter in its metadata. They are read in this order, and the first that says something wins: where preprocessor_config.json
  * and config.json differ in a mean or a side, the former is what the publisher's own pipeline used.
  *
+ * A file that training has made (write.h) has its whole recipe in l3a.preprocess, l3a.pool and l3a.network. Then that is all that
+ * is read: what stands beside such a file is most likely the configuration of the one that it came from.
+ *
  * Keys that are not known are ignored. A file that cannot be parsed, or that contradicts itself or the tensors, is an error:
  * features of a network that was misread look like any others. The files are looked for beside the path as it was given; symbolic
  * links are not followed, because a cache of downloads is a folder of links. */
@@ -23,6 +26,7 @@ struct recipe_sources {
     const char *side, *mean, *heads, *activation, *epsilon, *stride; /* mean: and deviation */
     const char *frame, *filter;
     const char *family, *of_family; /* of which family a configuration is, and which one */
+    bool recorded;                  /* the whole recipe is in the metadata: what it does not say is as usual */
 };
 
 /* What becomes of a picture that is not a square. */
@@ -46,7 +50,7 @@ struct config_geometry {
 
 /* Fills the fields of a recipe that are 0, as far as a configuration says; those that are known are not even looked at, so that an
  * option helps where a configuration is wrong. mean and deviation are known if any of their numbers is not 0. filter and crop are
- * left alone: *geometry has what is said about them. */
+ * left alone: *geometry has what is said about them, unless the whole recipe is recorded. */
 l3a_status config_apply(l3a_context *context, const struct checkpoint *checkpoint, struct backbone_recipe *recipe,
                         struct recipe_sources *sources, struct config_geometry *geometry);
 /* For a caller that wants the publisher's geometry: fails if it is not known, or cannot be done. */

@@ -100,11 +100,15 @@ static const struct rule *find_rule(const struct names *names, const char *name,
     return NULL;
 }
 
+static bool is_outside(const struct names *names, const char *name) {
+    const bool copy = !names->prefix_length && strchr(name, '.') && prefix_is_copy(name, strcspn(name, "."));
+    return copy || strncmp(name, names->prefix, names->prefix_length) != 0;
+}
+
 static bool is_skipped(const struct names *names, const char *name) {
     const char *const *skipped = names->naming->skipped;
     const size_t length = strlen(name);
-    const bool copy = !names->prefix_length && strchr(name, '.') && prefix_is_copy(name, strcspn(name, "."));
-    bool found = copy || strncmp(name, names->prefix, names->prefix_length) != 0;
+    bool found = is_outside(names, name);
     for (size_t i = 0; !found && skipped && skipped[i]; i++) {
         const size_t own = strlen(skipped[i]);
         found = *skipped[i] == '.' ? length >= own && strcmp(name + length - own, skipped[i]) == 0
@@ -339,8 +343,21 @@ const char *names_prefix(const struct names *names) {
 
 /* ---- Reading ---- */
 
+static enum change change_of(const struct target *target) {
+    return target->rule ? target->rule->change : UNCHANGED;
+}
+
 static const struct checkpoint_tensor *tensor_at(const void *owner, size_t index) {
     return &((const struct names *)owner)->tensors[index];
+}
+
+/* from: [rows][columns] */
+static void transpose(const float *from, size_t rows, size_t columns, float *to) {
+    for (size_t i = 0; i < columns; i++) {
+        for (size_t j = 0; j < rows; j++) {
+            to[i * rows + j] = from[j * columns + i];
+        }
+    }
 }
 
 /* A part or the transpose of a tensor, which is read whole. */
@@ -355,12 +372,7 @@ static l3a_status read_changed(const struct names *names, const struct target *t
         const size_t part = (size_t)from->elements / rule->parts;
         memcpy(values, whole + rule->first * part, rule->count * part * sizeof *values);
     } else {
-        const size_t rows = (size_t)from->shape[0], columns = (size_t)from->shape[1];
-        for (size_t i = 0; i < columns; i++) {
-            for (size_t j = 0; j < rows; j++) {
-                values[i * rows + j] = whole[j * columns + i];
-            }
-        }
+        transpose(whole, (size_t)from->shape[0], (size_t)from->shape[1], values);
     }
 done:
     release(names->context, whole);
@@ -370,7 +382,7 @@ done:
 static l3a_status read_tensor(void *owner, const struct checkpoint_tensor *tensor, float *values) {
     const struct names *names = owner;
     const struct target *target = &names->targets[tensor - names->tensors];
-    const enum change change = target->rule ? target->rule->change : UNCHANGED;
+    const enum change change = change_of(target);
     l3a_status status = L3A_OK;
     if (change == CUT || change == TRANSPOSED) {
         return read_changed(names, target, values);
@@ -390,6 +402,56 @@ void names_source(struct names *names, struct parameter_source *source) {
                                         .read = read_tensor,
                                         .name_in_file = name_in_file,
                                         .recorded = names->from.recorded};
+}
+
+/* ---- Putting values back ---- */
+
+bool names_is_of_tower(const struct names *names, size_t source) {
+    const char *name = name_at(&names->from, source);
+    struct match match;
+    return find_rule(names, name, &match) || !is_outside(names, name);
+}
+
+size_t names_made_from(const struct names *names, size_t target, const size_t **sources) {
+    *sources = names->targets[target].parts;
+    return names->targets[target].count;
+}
+
+static void put_part(const struct target *target, const float *from, size_t part, size_t source, float *values) {
+    for (size_t i = 0; i < target->count; i++) {
+        if (target->parts[i] == source) {
+            memcpy(values, from + i * part, part * sizeof *values);
+        }
+    }
+}
+
+size_t names_put(const struct names *names, size_t target, const float *from, size_t count, size_t source, float *values) {
+    const struct target *made = &names->targets[target];
+    const struct checkpoint_tensor *file = names->from.at(names->from.owner, source);
+    const enum change change = change_of(made);
+    if (change == JOINED) {
+        put_part(made, from, count / made->count, source, values);
+        return count / made->count;
+    }
+    if (change == CUT) {
+        memcpy(values + made->rule->first * (count / made->rule->count), from, count * sizeof *values);
+    } else if (change == TRANSPOSED) {
+        transpose(from, (size_t)file->shape[1], (size_t)file->shape[0], values);
+    } else {
+        memcpy(values, from, count * sizeof *values);
+    }
+    return count;
+}
+
+bool names_keeps_shape(const struct names *names, size_t target) {
+    const enum change change = change_of(&names->targets[target]);
+    return change == UNCHANGED || change == AS_TOKENS;
+}
+
+void names_classifier(const struct names *names, bool beside, char text[NAME_IN_FILE]) {
+    const char *name = beside ? "classifier" : names->naming->classifier;
+    const bool outer = *name == '^';
+    snprintf(text, NAME_IN_FILE, "%.*s%s", (int)(outer ? names->outer_length : names->prefix_length), names->prefix, name + outer);
 }
 
 /* ---- What is skipped ---- */

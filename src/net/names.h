@@ -25,4 +25,18 @@ const char *names_prefix(const struct names *names);
  * taken. parameters: opened from names_source(), and used since. */
 l3a_status names_list_skipped(const struct names *names, const struct parameters *parameters, text_builder *text);
 
+/* ---- Putting values back ---- */
+
+/* Whether a tensor of the file belongs to the tower: it is neither outside of its prefix nor a copy. */
+bool names_is_of_tower(const struct names *names, size_t source);
+/* The tensors of the file that make the one with that number under timm's names. */
+size_t names_made_from(const struct names *names, size_t target, const size_t **sources);
+/* Puts what a tensor of the file has of one under timm's names in its place among the values of the former. from: those of the
+ * latter, `count` of them. Returns how many it has. */
+size_t names_put(const struct names *names, size_t target, const float *from, size_t count, size_t source, float *values);
+/* Whether a tensor of the file has its dimensions, from the last one on, from that one of timm's. */
+bool names_keeps_shape(const struct names *names, size_t target);
+/* What a new classifier is called in the file. beside: there is something else of that name. */
+void names_classifier(const struct names *names, bool beside, char text[NAME_IN_FILE]);
+
 #endif

@@ -41,7 +41,8 @@ struct naming {
     size_t rule_count;
     /* Names that are not needed: how they begin or, behind a dot, how they end; NULL after the last. Or NULL. */
     const char *const *skipped;
-    bool imagenet; /* all that is published under these names has ImageNet's mean and deviation */
+    const char *classifier; /* what it calls a linear map from the features to classes; ^ as in rules */
+    bool imagenet;          /* all that is published under these names has ImageNet's mean and deviation */
 };
 
 /* NULL past the last. */

@@ -132,9 +132,17 @@ static bool ends_with(const char *text, const char *end) {
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
+bool parameter_is_of_classifier(const char *name) {
+    static const char *const classifiers[] = {"head.", "head_dist.", "fc.", "classifier."};
+    bool found = false;
+    for (size_t i = 0; i < sizeof classifiers / sizeof *classifiers; i++) {
+        found = found || strncmp(name, classifiers[i], strlen(classifiers[i])) == 0;
+    }
+    return found;
+}
+
 static bool may_be_ignored(const char *name) {
-    return strncmp(name, "head.", 5) == 0 || strncmp(name, "head_dist.", 10) == 0 || strncmp(name, "fc.", 3) == 0 ||
-           ends_with(name, "num_batches_tracked");
+    return parameter_is_of_classifier(name) || ends_with(name, "num_batches_tracked");
 }
 
 l3a_status parameters_check_all_used(const struct parameters *parameters, const char *network) {

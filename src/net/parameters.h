@@ -43,6 +43,8 @@ size_t parameters_count_parts(const struct parameters *parameters, const char *p
 l3a_status parameters_take(struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values);
 /* The tensors whose names begin with the prefix are not needed. */
 void parameters_skip(struct parameters *parameters, const char *prefix);
+/* Whether a tensor of that name, timm's, belongs to a classifier or a projection, unless a network has taken it. */
+bool parameter_is_of_classifier(const char *name);
 /* Fails if a tensor was not taken, unless it belongs to a classifier or counts training steps. */
 l3a_status parameters_check_all_used(const struct parameters *parameters, const char *network);
 

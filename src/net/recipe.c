@@ -34,6 +34,10 @@ enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
 static const char *const precisions[] = {
     [L3A_NETWORK_FLOAT32] = "float32", [L3A_NETWORK_BF16] = "bf16", [L3A_NETWORK_FLOAT16] = "float16"};
+const char recorded_preprocess[] = "l3a.preprocess", recorded_pool[] = "l3a.pool", recorded_network[] = "l3a.network",
+           recorded_classes[] = "l3a.classes";
+static const char only_pool[] = "average"; /* of the families that have no choice */
+
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
 const char *precision_text(l3a_network_precision precision) {
@@ -200,7 +204,7 @@ void recipe_describe(const struct family *family, const struct backbone_recipe *
     for (size_t i = 0; i < ACTIVATIONS; i++) {
         info->activation = recipe->activation == activations[i].activation ? activations[i].name : info->activation;
     }
-    info->pool = family->pools ? pools[recipe->pool == L3A_POOL_DEFAULT ? L3A_POOL_CLS : recipe->pool] : "average";
+    info->pool = family->pools ? pools[recipe->pool == L3A_POOL_DEFAULT ? L3A_POOL_CLS : recipe->pool] : only_pool;
     print_preprocess(recipe, info->preprocess, sizeof info->preprocess);
     print_network(family, recipe, info->network, sizeof info->network);
 }
@@ -377,4 +381,43 @@ bool recipe_parse(const char *preprocess, const char *pool, const char *network,
     *options = made;
     *rest = text;
     return true;
+}
+
+void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
+                        l3a_loader_options *options) {
+    *options = (l3a_loader_options){.size = sizeof *options};
+    options->width = options->height = info->size;
+    options->filter = info->filter;
+    options->crop = info->crop;
+    options->crop_rules = info->crop_rules;
+    options->picture = picture;
+    options->views = views ? views : 1;
+    memcpy(options->mean, info->mean, sizeof options->mean);
+    memcpy(options->deviation, info->deviation, sizeof options->deviation);
+}
+
+bool recipe_recall(l3a_context *context, const char *preprocess, const char *pool, const char *network,
+                   struct backbone_recipe *recipe) {
+    l3a_backbone_options options;
+    const char *rest;
+    return recipe_parse(preprocess, pool, network, &options, &rest) && !*rest && options.side &&
+           is_set(options.mean, options.deviation) && (!pool || options.pool || strcmp(pool, only_pool) == 0) &&
+           recipe_start(context, &options, recipe) == L3A_OK;
+}
+
+void recipe_fill(struct backbone_recipe *recipe, const struct backbone_recipe *from) {
+    recipe_set_mean(recipe, from->mean, from->deviation);
+    recipe->side = recipe->side ? recipe->side : from->side;
+    recipe->pool = recipe->pool ? recipe->pool : from->pool;
+    recipe->heads = recipe->heads ? recipe->heads : from->heads;
+    recipe->layer = recipe->layer ? recipe->layer : from->layer;
+    recipe->activation = recipe->activation ? recipe->activation : from->activation;
+    recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : from->epsilon;
+    recipe->stride_first = recipe->stride_first || from->stride_first;
+    recipe->offset = recipe->offset || from->offset;
+    recipe->filter = recipe->filter ? recipe->filter : from->filter;
+    if (recipe->crop == 0) {
+        recipe->crop = from->crop;
+        recipe->crop_rules = from->crop_rules;
+    }
 }

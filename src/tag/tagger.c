@@ -9,6 +9,7 @@
 #include "image/picture.h"
 #include "learn/model.h"
 #include "net/backbone.h"
+#include "net/recipe.h"
 #include "tag/history.h"
 
 #include <inttypes.h>

@@ -9,6 +9,9 @@
 
 #include "base/vector_math.h"
 
+#include <math.h>
+#include <stdbool.h>
+
 static const float MARGIN = 0.05F;
 
 INLINE float asymmetric(float score, float target) {
@@ -45,4 +48,35 @@ void distil_gradient(size_t rows, size_t classes, size_t old_classes, const floa
             g[k] += scale * (sigmoid(s[k]) - sigmoid(t[k]));
         }
     }
+}
+
+/* log(1 + e^x) */
+static double soft_plus(double x) {
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+
+static double loss_of_label(l3a_loss loss, double s, bool shown, float *gradient) {
+    const double p = 1 / (1 + exp(-s));
+    if (shown || loss == L3A_LOSS_BINARY) {
+        *gradient = (float)(p - shown);
+        return shown ? soft_plus(-s) : soft_plus(s);
+    }
+    const double q = p - (double)MARGIN, focus = q * q * q * q;
+    if (q <= 0) {
+        *gradient = 0;
+        return 0;
+    }
+    *gradient = (float)(focus * p * (1 - p) / (1 - q));
+    return -focus * log1p(-q); /* a score that is not a number comes here, and stays one */
+}
+
+double loss_of_labels(l3a_loss loss, size_t rows, size_t classes, const float *scores, const int8_t *labels, float *gradient) {
+    double sum = 0;
+    for (size_t i = 0; i < rows * classes; i++) {
+        gradient[i] = 0;
+        if (labels[i] >= 0) {
+            sum += loss_of_label(loss, (double)scores[i], labels[i] == 1, &gradient[i]);
+        }
+    }
+    return sum;
 }

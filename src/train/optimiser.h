@@ -1,4 +1,4 @@
-/* Adam, and the rate of its steps. */
+/* Steps of gradient descent, and their rate. */
 #ifndef L3A_OPTIMISER_H
 #define L3A_OPTIMISER_H
 
@@ -13,5 +13,12 @@ struct adam {
 };
 
 void adam_step(struct adam *adam, size_t count, double rate, const float *gradient, float *coefficients);
+
+enum schedule { SCHEDULE_ONE_CYCLE, SCHEDULE_COSINE, SCHEDULE_CONSTANT };
+
+/* The rate of step `step`, counted from 0, of `steps`. */
+double schedule_rate(enum schedule schedule, size_t step, size_t steps, double highest);
+/* The momentum that goes with it: one cycle goes from 0.95 down to 0.85 and up again; the others have 0.9. */
+double schedule_momentum(enum schedule schedule, size_t step, size_t steps);
 
 #endif

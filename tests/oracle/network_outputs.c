@@ -4,27 +4,31 @@
  *   network_outputs positions CHANNELS OLD NEW antialiased|offset <positions >resized
  *   network_outputs pixels CHECKPOINT HEIGHT WIDTH <picture >pixels
  *
- * The checkpoint is read as the library does it: with any names, and with what stands beside it. PICTURES are float32 numbers, as the
- * network takes them. The settings are those of l3a_backbone_options, by name, and
+ * The checkpoint is read as the library does it: with any names, and with what stands beside it. PICTURES are float32 numbers, as
+ * the network takes them. The settings are those of l3a_backbone_options, by name, and
  *
  *   mean=own          mean and deviation must be known; otherwise they do not matter
  *   recorded=1        a model was learned with the network
  *   outputs=features  without the second part of what comes out
  *   back_end=best     the fastest alone
+ *   write=PATH        nothing comes out, but the network is written to PATH (write.h)
+ *   halve=1           there, training has halved all numbers
+ *   classes=N         there, a classifier was trained, whose numbers are their numbers
  *
- * What comes out are, for each back end, the features of the network as it runs, and then all outputs of the network, each as a line
- * with the back end, the output and its shape (pictures, channels, height, width) and float32 numbers. The first line says what the
- * recipe has become, and what was skipped. Positions are float32 numbers [side][side][channels].
+ * What comes out are, for each back end, the features of the network as it runs, and then all outputs of the network, each as a
+ * line with the back end, the output and its shape (pictures, channels, height, width) and float32 numbers. The first line says
+ * what the recipe has become, and what was skipped. Positions are float32 numbers [side][side][channels].
  *
- * A picture is bytes [height][width][RGB]; its pixels are those that the network sees with `--preprocess checkpoint`, and come after
- * a line with the text that feature files record. */
+ * A picture is bytes [height][width][RGB]; its pixels are those that the network sees with `--preprocess checkpoint`, and come
+ * after a line with the text that feature files record. */
 #include "base/memory.h"
-#include "extract/intake.h"
 #include "image/prepare.h"
 #include "net/back_end.h"
 #include "net/backbone.h"
 #include "net/fuse.h"
 #include "net/positions.h"
+#include "net/recipe.h"
+#include "net/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +37,9 @@
 struct asked {
     l3a_backbone_options options;
     bool recorded, features_alone, one_back_end;
+    const char *write;
+    bool halve;
+    size_t classes;
 };
 
 static size_t find(const char *text, const char *const names[], size_t count) {
@@ -70,6 +77,12 @@ static l3a_status set(l3a_context *context, struct asked *asked, const char *nam
     } else if (strcmp(name, "outputs") == 0) {
         asked->features_alone = true;
         known = strcmp(text, "features") == 0;
+    } else if (strcmp(name, "write") == 0) {
+        asked->write = text;
+    } else if (strcmp(name, "halve") == 0) {
+        asked->halve = number > 0;
+    } else if (strcmp(name, "classes") == 0) {
+        asked->classes = (size_t)number;
     } else if (strcmp(name, "back_end") == 0) {
         asked->one_back_end = true;
         known = strcmp(text, "best") == 0;
@@ -117,8 +130,8 @@ static void print_three(const char *name, const float values[3]) {
 static void print_reading(const struct reading *reading) {
     static const char *const activations[] = {[GELU] = "gelu", [QUICK_GELU] = "quick_gelu", [TANH_GELU] = "tanh_gelu"};
     const struct backbone_recipe *recipe = &reading->recipe;
-    printf("name %s | side %zu | heads %zu | epsilon %g | activation %s", recipe->name, recipe->side, recipe->heads, recipe->epsilon,
-           recipe->activation >= GELU ? activations[recipe->activation] : "none");
+    printf("name %s | side %zu | heads %zu | epsilon %g | activation %s", recipe->name, recipe->side, recipe->heads,
+           recipe->epsilon, recipe->activation >= GELU ? activations[recipe->activation] : "none");
     print_three("mean", recipe->mean);
     print_three("deviation", recipe->deviation);
     printf(" | decided %s | skipped %s\n", reading->decided, reading->skipped);
@@ -161,6 +174,52 @@ done:
     return status;
 }
 
+/* ---- Writing ---- */
+
+static l3a_status halve(void *owner, size_t layer, enum parameter_kind kind, float *values) {
+    const struct parameter *parameter = &((const struct network *)owner)->layers[layer].parameters[kind];
+    for (size_t i = 0; i < parameter->count; i++) {
+        values[i] = parameter->values[i] / 2;
+    }
+    return L3A_OK;
+}
+
+static l3a_status make_head(l3a_context *context, size_t classes, size_t width, float **numbers, const char ***names) {
+    l3a_status status = L3A_OK;
+    TRY(allocate(context, classes, (width + 1) * sizeof **numbers, numbers));
+    TRY(allocate(context, classes, sizeof **names, names));
+    for (size_t i = 0; i < classes * (width + 1); i++) {
+        (*numbers)[i] = (float)i;
+    }
+    for (size_t i = 0; i < classes; i++) {
+        (*names)[i] = i % 2 ? "a \"cat\"" : "дом";
+    }
+done:
+    return status;
+}
+
+static l3a_status read_and_write(l3a_context *context, struct checkpoint *checkpoint, const struct asked *asked) {
+    static const char *const metadata[][2] = {{"l3a.epochs", "3"}};
+    struct parameter_source source;
+    struct reading reading = {0};
+    struct trained_values values = {&reading.network, halve};
+    float *numbers = NULL;
+    const char **names = NULL;
+    l3a_status status = L3A_OK;
+    parameter_source_checkpoint(checkpoint, &source);
+    TRY(backbone_read(context, &source, &asked->options, &reading));
+    const size_t width = reading.network.shapes[reading.network.outputs[0].value].channels;
+    TRY(make_head(context, asked->classes, width, &numbers, &names));
+    const struct trained_head head = {numbers, numbers + asked->classes * width, names, asked->classes, width};
+    TRY(network_write(context, checkpoint, &reading, asked->halve ? &values : NULL, asked->classes ? &head : NULL, metadata, 1,
+                      asked->write));
+done:
+    release(context, numbers);
+    release(context, names);
+    network_free(&reading.network);
+    return status;
+}
+
 static l3a_status run_checkpoint(l3a_context *context, int count, char **arguments) {
     struct asked asked = {.options = {.size = sizeof asked.options, .deviation = {1, 1, 1}}};
     struct checkpoint *checkpoint = NULL;
@@ -171,6 +230,10 @@ static l3a_status run_checkpoint(l3a_context *context, int count, char **argumen
         FAIL_IF(!text, context, L3A_ERROR_OPTION, NULL, "no setting %s", arguments[i]);
         *text++ = 0;
         TRY(set(context, &asked, arguments[i], text));
+    }
+    if (asked.write) {
+        status = read_and_write(context, checkpoint, &asked);
+        goto done;
     }
     for (int all = 0; all < 2 - asked.features_alone; all++) {
         TRY(read_and_run(context, checkpoint, &asked, arguments[2], all));

@@ -21,13 +21,14 @@ static double filter_value(l3a_filter filter, double x) {
     return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? -0.5 * (((x - 5) * x + 8) * x - 4) : 0;
 }
 
-/* One line of samples, `step` bytes apart. */
-static void naive_line(const uint8_t *from, size_t input, size_t step, uint8_t *to, size_t output, size_t to_step,
-                       l3a_filter filter) {
-    const double scale = (double)input / (double)output, stretch = scale > 1 ? scale : 1;
+/* One line of samples, `step` bytes apart. Those of the part, `span` from `start` on, are resized; the filter sees the others, too.
+ */
+static void naive_line(const uint8_t *from, size_t input, size_t start, size_t span, size_t step, uint8_t *to, size_t output,
+                       size_t to_step, l3a_filter filter) {
+    const double scale = (double)span / (double)output, stretch = scale > 1 ? scale : 1;
     const double radius = (filter == L3A_FILTER_BILINEAR ? 1 : 2) * stretch;
     for (size_t i = 0; i < output; i++) {
-        const double centre = ((double)i + 0.5) * scale;
+        const double centre = (double)start + ((double)i + 0.5) * scale;
         const long low = (long)fmax(0, floor(centre - radius + 0.5)),
                    high = (long)fmin((double)input, floor(centre + radius + 0.5));
         double sum = 0;
@@ -44,29 +45,34 @@ static void naive_line(const uint8_t *from, size_t input, size_t step, uint8_t *
     }
 }
 
-static void naive(const struct raster *from, size_t width, size_t height, l3a_filter filter, uint8_t *to) {
+static void naive_part(const struct raster *from, struct view_box part, size_t width, size_t height, l3a_filter filter,
+                       uint8_t *to) {
     uint8_t *between = malloc(CHANNELS * width * from->height);
     assert_non_null(between);
     for (size_t y = 0; y < from->height; y++) {
         for (size_t c = 0; c < CHANNELS; c++) {
             const uint8_t *row = from->pixels + CHANNELS * from->width * y + c;
             uint8_t *out = between + CHANNELS * width * y + c;
-            if (width != from->width) {
-                naive_line(row, from->width, CHANNELS, out, width, CHANNELS, filter);
+            if (width != part.width) {
+                naive_line(row, from->width, part.left, part.width, CHANNELS, out, width, CHANNELS, filter);
                 continue;
             }
             for (size_t x = 0; x < width; x++) {
-                out[CHANNELS * x] = row[CHANNELS * x];
+                out[CHANNELS * x] = row[CHANNELS * (part.left + x)];
             }
         }
     }
-    if (height == from->height) {
-        memcpy(to, between, CHANNELS * width * height);
+    if (height == part.height) {
+        memcpy(to, between + CHANNELS * width * part.top, CHANNELS * width * height);
     }
-    for (size_t x = 0; height != from->height && x < CHANNELS * width; x++) {
-        naive_line(between + x, from->height, CHANNELS * width, to + x, height, CHANNELS * width, filter);
+    for (size_t x = 0; height != part.height && x < CHANNELS * width; x++) {
+        naive_line(between + x, from->height, part.top, part.height, CHANNELS * width, to + x, height, CHANNELS * width, filter);
     }
     free(between);
+}
+
+static void naive(const struct raster *from, size_t width, size_t height, l3a_filter filter, uint8_t *to) {
+    naive_part(from, (struct view_box){.width = from->width, .height = from->height}, width, height, filter, to);
 }
 
 /* In memory of exactly its size, so that a sanitizer sees a byte too many. Every third one is black and white. */
@@ -122,8 +128,18 @@ static void compare(l3a_context *context, size_t width, size_t height, size_t to
     raster_free(context, &from);
 }
 
-/* The windows of a picture, with a resizer that keeps their weights, are what the whole of it has there. */
-static void compare_windows(l3a_context *context, const size_t size[2], const size_t whole[2], uint64_t seed) {
+static struct view_box random_part(const size_t size[2], uint64_t seed) {
+    struct view_box part;
+    part.left = (size_t)(random_uniform(seed, 0) * (double)size[0]);
+    part.top = (size_t)(random_uniform(seed, 1) * (double)size[1]);
+    part.width = 1 + (size_t)(random_uniform(seed, 2) * (double)(size[0] - part.left));
+    part.height = 1 + (size_t)(random_uniform(seed, 3) * (double)(size[1] - part.top));
+    return part;
+}
+
+/* The windows of a part of a picture, with a resizer that keeps their weights, are what the whole of it has there. */
+static void compare_windows_of(l3a_context *context, const size_t size[2], struct view_box part, const size_t whole[2],
+                               uint64_t seed) {
     enum { WINDOWS = 6 };
     const kernel_table *tables[KERNEL_TABLES];
     const size_t table_count = picture_kernels_usable(tables);
@@ -131,16 +147,14 @@ static void compare_windows(l3a_context *context, const size_t size[2], const si
     uint8_t *all = malloc(CHANNELS * whole[0] * whole[1]);
     assert_non_null(all);
     for (l3a_filter filter = L3A_FILTER_BILINEAR; filter <= L3A_FILTER_BICUBIC; filter++) {
-        naive(&from, whole[0], whole[1], filter, all);
+        naive_part(&from, part.width ? part : (struct view_box){.width = size[0], .height = size[1]}, whole[0], whole[1], filter,
+                   all);
         for (size_t i = 0; i < table_count; i++) {
             struct resizer resizer = {.context = context, .kernels = tables[i], .strip_limit = seed % 4 * 400};
             for (uint64_t j = 0; j < WINDOWS; j++) {
-                const uint64_t draw = (seed * WINDOWS + j) * 4;
-                struct window window = {.whole_width = whole[0], .whole_height = whole[1]};
-                window.left = (size_t)(random_uniform(21, draw) * (double)whole[0]);
-                window.top = (size_t)(random_uniform(21, draw + 1) * (double)whole[1]);
-                window.width = 1 + (size_t)(random_uniform(21, draw + 2) * (double)(whole[0] - window.left));
-                window.height = 1 + (size_t)(random_uniform(21, draw + 3) * (double)(whole[1] - window.top));
+                const uint64_t draw = (seed * WINDOWS + j) * 4 + part.width;
+                const struct view_box wanted = random_part(whole, draw);
+                const struct window window = {whole[0], whole[1], wanted.left, wanted.top, wanted.width, wanted.height, part};
                 assert_ok(context, resize_window(&resizer, &from, &window, filter, &to));
                 for (size_t y = 0; y < window.height; y++) {
                     if (memcmp(to.pixels + CHANNELS * window.width * y,
@@ -156,6 +170,27 @@ static void compare_windows(l3a_context *context, const size_t size[2], const si
     }
     free(all);
     raster_free(context, &from);
+}
+
+static void compare_windows(l3a_context *context, const size_t size[2], const size_t whole[2], uint64_t seed) {
+    compare_windows_of(context, size, (struct view_box){.width = 0}, whole, seed);
+}
+
+/* Parts of all sizes, also those that keep their width or height. */
+static void test_parts(void **state) {
+    (void)state;
+    l3a_context *context = exact_context();
+    for (uint64_t i = 0; i < 300; i++) {
+        size_t size[4];
+        for (uint64_t j = 0; j < 4; j++) {
+            size[j] = 1 + (size_t)(random_uniform(16, 4 * i + j) * (i % 2 ? 90 : 12));
+        }
+        const struct view_box part = random_part(size, i);
+        size[2] = i % 5 ? size[2] : part.width;
+        size[3] = i % 7 ? size[3] : part.height;
+        compare_windows_of(context, size, part, size + 2, 400 + i);
+    }
+    l3a_context_free(context);
 }
 
 static void test_windows(void **state) {
@@ -294,6 +329,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_sizes),  cmocka_unit_test(test_chosen_sizes),
                                        cmocka_unit_test(test_random_sizes), cmocka_unit_test(test_reuse),
                                        cmocka_unit_test(test_planes),       cmocka_unit_test(test_arguments),
-                                       cmocka_unit_test(test_windows)};
+                                       cmocka_unit_test(test_windows),      cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
