@@ -6,18 +6,18 @@ from ._declarations import Activation, Filter, NetworkPrecision, Pool, l3a_backb
 from ._library import sized
 
 Channels = Union[float, Iterable[float]]  # one number, or one for each of red, green and blue
-_Choices = Mapping[Optional[str], int]
-_POOLS: _Choices = {None: Pool.DEFAULT, "cls": Pool.CLS, "mean": Pool.MEAN, "cls+mean": Pool.CLS_MEAN, "max": Pool.MAX,
+Choices = Mapping[Optional[str], int]
+_POOLS: Choices = {None: Pool.DEFAULT, "cls": Pool.CLS, "mean": Pool.MEAN, "cls+mean": Pool.CLS_MEAN, "max": Pool.MAX,
                     "map": Pool.MAP, "projection": Pool.PROJECTION}
-_FILTERS: _Choices = {None: Filter.BILINEAR, "bilinear": Filter.BILINEAR, "bicubic": Filter.BICUBIC}
-_ACTIVATIONS: _Choices = {None: Activation.DEFAULT, "gelu": Activation.GELU, "quick_gelu": Activation.QUICK_GELU,
+_FILTERS: Choices = {None: Filter.BILINEAR, "bilinear": Filter.BILINEAR, "bicubic": Filter.BICUBIC}
+_ACTIVATIONS: Choices = {None: Activation.DEFAULT, "gelu": Activation.GELU, "quick_gelu": Activation.QUICK_GELU,
                           "tanh_gelu": Activation.TANH_GELU}
-_PRECISIONS: _Choices = {None: NetworkPrecision.USUAL, "float32": NetworkPrecision.FLOAT32, "bf16": NetworkPrecision.BF16,
+_PRECISIONS: Choices = {None: NetworkPrecision.USUAL, "float32": NetworkPrecision.FLOAT32, "bf16": NetworkPrecision.BF16,
                          "float16": NetworkPrecision.FLOAT16}
-_WAYS: _Choices = {"squash": 0, "checkpoint": 1}
+_WAYS: Choices = {"squash": 0, "checkpoint": 1}
 
 
-def choice(name: str, values: _Choices, value: Optional[str]) -> int:
+def choice(name: str, values: Choices, value: Optional[str]) -> int:
     if value not in values:
         known = [repr(known) for known in values if known is not None]
         raise problem(f"{name} is {value!r}", f"use {', '.join(known[:-1])} or {known[-1]}")

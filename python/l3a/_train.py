@@ -8,11 +8,11 @@ from ._array import problem
 from ._declarations import (l3a_dataset_options, l3a_picture_options, l3a_train_epoch, l3a_train_epoch_callback, l3a_train_options,
                             l3a_train_page, l3a_train_plan, l3a_train_report)
 from ._library import Context, Event, Handle, decode, encode, path_bytes, sized, text_array
-from ._network import Channels, choice, network_options
+from ._network import Channels, Choices, choice, network_options
 from ._progress import Progress, Stages
 
-_DIFFICULT = {"absent": 0, "ignore": 1}
-_KEEP = {"best": 0, "last": 1}
+_DIFFICULT: Choices = {"absent": 0, "ignore": 1}
+_KEEP: Choices = {"best": 0, "last": 1}
 
 
 class Epoch(NamedTuple):
