@@ -73,7 +73,7 @@ static const struct manual manuals[] = {
      "values "
      "of a batch, some are computed twice; the plan says so.\n"
      "An interrupted training leaves a file FILE.training beside its output. The same command with --resume goes on, and "
-     "gives the bytes that an uninterrupted training gives. It needs the same pictures and the same number of threads.\n"
+     "gives the bytes that an uninterrupted training gives. It needs the same pictures, and uses as many threads as before.\n"
      "A picture that cannot be read ends the training. Check them first: l3a data DATASET --check-pictures.",
      "Make a backbone suit your own pictures, sorted into pets/cat, pets/dog and so on:\n"
      "  l3a train --backbone vit_tiny.safetensors --data folders:pets -o tuned.safetensors\n"

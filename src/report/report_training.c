@@ -4,7 +4,6 @@
 #include "report/report.h"
 
 #include <math.h>
-#include <stdio.h>
 
 struct training_page {
     struct report report;
@@ -74,7 +73,6 @@ static void draw_curve(struct training_page *training, const char *title, const 
     struct chart chart = {.canvas = &training->report.canvas, .height = 260, .unswitched = true};
     text_builder *page = &training->report.page;
     double low = INFINITY, high = -INFINITY;
-    char text[FIXED + 16];
     for (size_t i = 0; i < count; i++) {
         low = fmin(low, values[i]); /* of a number and NaN, the number */
         high = fmax(high, values[i]);
@@ -85,6 +83,7 @@ static void draw_curve(struct training_page *training, const char *title, const 
     chart.x.label = "epoch";
     chart.y.label = unit;
     axis_fit_counts(&chart.x, training->epochs, count);
+    chart.x.decimals = 0;
     axis_fit(&chart.y, low, high);
     chart.y.decimals = high - low < 0.05 && high > low ? 3 : chart.y.decimals;
     html_print(page, "<figure><figcaption>%s</figcaption>\n", title);
@@ -94,11 +93,6 @@ static void draw_curve(struct training_page *training, const char *title, const 
     }
     for (size_t i = 0; i < count && (count <= 40 || i == shown); i++) {
         chart_mark(&chart, training->x[i], values[i], series, "epoch %zu: %.4f", i + 1, values[i]);
-    }
-    if (shown < count && count > 1) {
-        const bool late = 2 * shown >= count;
-        snprintf(text, sizeof text, "epoch %zu", shown + 1);
-        chart_label(&chart, training->x[shown], values[shown], late ? -1 : 1, text);
     }
     chart_end(&chart);
     html_raw(page, "</figure>\n");
