@@ -50,25 +50,25 @@ const l3a_train_recipe *l3a_train_recipe_at(size_t index) {
 
 /* ---- What the options say ---- */
 
-static l3a_status fail_choice(l3a_context *context, const char *name, const char *value, const char *const *choices) {
+static l3a_status fail_choice(l3a_context *context, const char *name, const char *given, const char *const *choices) {
     char hint[256], all[160];
     size_t count = 0, length = 0;
     for (; choices[count]; count++) {
         length += (size_t)snprintf(all + length, sizeof all - length, "%s%s", count ? ", " : "use ", choices[count]);
     }
-    return fail(context, L3A_ERROR_OPTION, suggest_closest(hint, sizeof hint, value, choices, count, all),
-                "training has no %s '%.100s'", name, value);
+    return fail(context, L3A_ERROR_OPTION, suggest_closest(hint, sizeof hint, given, choices, count, all),
+                "training has no %s '%.100s'", name, given);
 }
 
-/* Sets *index to that of the value among the choices; NULL: it stays. */
-static l3a_status choose(l3a_context *context, const char *name, const char *value, const char *const *choices, size_t *index) {
-    for (size_t i = 0; value && choices[i]; i++) {
-        if (strcmp(choices[i], value) == 0) {
+/* Sets *index to that of the given among the choices; NULL: it stays. */
+static l3a_status choose(l3a_context *context, const char *name, const char *given, const char *const *choices, size_t *index) {
+    for (size_t i = 0; given && choices[i]; i++) {
+        if (strcmp(choices[i], given) == 0) {
             *index = i;
             return L3A_OK;
         }
     }
-    return value ? fail_choice(context, name, value, choices) : L3A_OK;
+    return given ? fail_choice(context, name, given, choices) : L3A_OK;
 }
 
 /* Sets a number of which 0 means that it stays, and one below 0 means 0. */

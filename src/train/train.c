@@ -78,7 +78,7 @@ static l3a_status write_checkpoint(struct trainer *trainer, const char *path) {
     l3a_status status = L3A_OK;
     TRY(trainer_record(trainer, &keys, &texts));
     for (size_t i = 0; i < keys.count && i < MOST; i++) {
-        snprintf(names[i], KEY, "training.%s", keys.items[i]);
+        snprintf(names[i], KEY, "l3a.training.%s", keys.items[i]);
         metadata[i][0] = names[i];
         metadata[i][1] = texts.items[i];
     }
