@@ -1,6 +1,7 @@
 /* l3a train: trains a backbone on the pictures of a data set. */
 #include "rows.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -381,6 +382,19 @@ static int train(struct training *training) {
     return code == EXIT_DONE && training->broken ? EXIT_FAILED : code;
 }
 
+/* Whether the folder of the checkpoint can be written to; it is better to know before the first epoch. */
+static bool has_folder(const struct training *training) {
+    const char *slash = strrchr(training->path, '/');
+    char *folder = slash ? strndup(training->path, (size_t)(slash - training->path) + 1) : strdup(".");
+    const bool good = folder && access(folder, W_OK | X_OK) == 0;
+    if (!good) {
+        complain(training->arguments, "%s: cannot write: %s", training->path, strerror(errno));
+        print_hint("check the path");
+    }
+    free(folder);
+    return good;
+}
+
 /* What is there from before: a state needs --resume, and --resume a state. */
 static int check_state(const struct training *training) {
     const struct arguments *arguments = training->arguments;
@@ -413,8 +427,8 @@ static l3a_status open_pictures(struct training *training, bool ignore_difficult
 static int execute(struct training *training, bool ignore_difficult) {
     const bool dry = argument(training->arguments, "dry-run") != NULL;
     int code = dry ? EXIT_DONE : check_state(training);
-    if (code != EXIT_DONE) {
-        return code;
+    if (code != EXIT_DONE || !(dry || has_folder(training))) {
+        return EXIT_USAGE;
     }
     l3a_status status = open_pictures(training, ignore_difficult);
     if (status == L3A_OK) {
