@@ -128,8 +128,10 @@ void changes_apply(const struct changes *changes, uint8_t *pixels, size_t width,
     for (size_t y = 0; changes->flipped && y < height; y++) {
         mirror(pixels + CHANNELS * width * y, width);
     }
-    for (size_t i = 0; i < filled.width * filled.height; i++) {
-        const size_t x = filled.left + i % filled.width, y = filled.top + i / filled.width;
-        memcpy(pixels + CHANNELS * (width * y + x), changes->colour, CHANNELS);
+    for (size_t y = filled.top; y < filled.top + filled.height; y++) {
+        uint8_t *const row = pixels + CHANNELS * (width * y + filled.left);
+        for (size_t x = 0; x < filled.width; x++) {
+            memcpy(row + CHANNELS * x, changes->colour, CHANNELS);
+        }
     }
 }

@@ -74,7 +74,9 @@ static l3a_status recognise(struct parameters *parameters, struct backbone_recip
     l3a_status status = L3A_OK;
     TRY(measure(parameters, &sizes));
     recipe->side = recipe->side ? recipe->side : 224;
-    recipe->epsilon = recipe->epsilon > 0 ? recipe->epsilon : sizes.widths[0] == LARGEST_WIDTH ? 1e-5 : 1e-6;
+    recipe->epsilon = recipe->epsilon > 0                                                ? recipe->epsilon
+                      : sizes.widths[0] == LARGEST_WIDTH && !parameters->source.recorded ? 1e-5
+                                                                                         : 1e-6;
     recipe->activation = recipe->activation ? recipe->activation : GELU;
     snprintf(recipe->name, sizeof recipe->name, "convnext, width %zu, blocks %zu %zu %zu %zu", sizes.widths[0], sizes.blocks[0],
              sizes.blocks[1], sizes.blocks[2], sizes.blocks[3]);

@@ -31,7 +31,7 @@ static size_t find_last_uses(const struct network *net, size_t *last_uses) {
     return net->layer_count;
 }
 
-static size_t lowest_place(const struct stretch *stretches, size_t count, const struct stretch *wanted) {
+size_t places_lowest(const struct stretch *stretches, size_t count, const struct stretch *wanted) {
     size_t place = 0;
     for (size_t i = 0; i < count; i++) {
         const struct stretch *other = &stretches[i];
@@ -66,7 +66,7 @@ size_t places_find(const struct network *net, const size_t *sizes, size_t *last_
         }
         struct stretch *stretch = &stretches[count];
         *stretch = (struct stretch){.size = sizes[layer->output], .first = i, .last = last_use_of_place(net, last_uses, i)};
-        stretch->start = lowest_place(stretches, count++, stretch);
+        stretch->start = places_lowest(stretches, count++, stretch);
         places[layer->output] = stretch->start;
         *arena = stretch->start + stretch->size > *arena ? stretch->start + stretch->size : *arena;
     }

@@ -11,6 +11,8 @@ struct stretch {
 
 /* The value that a layer writes its output over: what a product adds to, or what squeeze and excite reads. NOTHING: none. */
 value layer_overwrites(const struct net_layer *layer);
+/* The lowest place for a stretch where it overlaps none of these that is needed at the same time. */
+size_t places_lowest(const struct stretch *stretches, size_t count, const struct stretch *wanted);
 /* Sets the place of each value, in the units of its size. last_uses has room for a number for each value, stretches for one for
  * each layer. Returns the layer that would write over a value that is still needed, or layer_count. Needs no memory of its own. */
 size_t places_find(const struct network *net, const size_t *sizes, size_t *last_uses, struct stretch *stretches, size_t *places,

@@ -222,9 +222,9 @@ done:
     return status;
 }
 
-/* DINOv2: its blocks have factors, its patches 14 pixels, and its pictures 518. */
+/* DINOv2: its blocks have factors, and its patches 14 pixels. The one network of DeiT III with such patches has no name here. */
 static bool is_dinov2(const struct sizes *sizes) {
-    return sizes->scaled && sizes->has_class && sizes->patch == 14 && sizes->across * sizes->patch == DINOV2_SIDE;
+    return sizes->scaled && sizes->has_class && sizes->patch == 14;
 }
 
 /* Positions for another side are resized. Only the networks without registers were trained with an offset. */
@@ -241,7 +241,7 @@ static l3a_status choose_side(const struct parameters *parameters, const struct 
     FAIL_IF(across * across + sizes->has_class + sizes->registers > ATTENTION_TOKENS, parameters->context, L3A_ERROR_MISMATCH,
             "choose smaller pictures", "pictures of %zu x %zu have %zu tokens in this network, more than the limit of %d",
             recipe->side, recipe->side, across * across + sizes->has_class + sizes->registers, ATTENTION_TOKENS);
-    if (across != sizes->across && is_dinov2(sizes) && !sizes->registers && !parameters->source.recorded) {
+    if (across != sizes->across && own == DINOV2_SIDE && is_dinov2(sizes) && !sizes->registers && !parameters->source.recorded) {
         recipe->offset = true;
     }
 done:

@@ -62,9 +62,10 @@ static l3a_status add_links(struct writing *writing, size_t layer, enum paramete
     FAIL_IF(!tensor, writing->context, L3A_ERROR_MISMATCH, own_checkpoint, "%s: the tensor %s of the network is not in it",
             checkpoint_path(writing->from), parameter->name);
     const size_t target = (size_t)(tensor - writing->tower.source.at(writing->tower.source.owner, 0));
-    const bool resized = names_keeps_shape(writing->names, target) && tensor->rank == parameter->rank && tensor->rank > 1;
-    FAIL_IF(tensor->elements != parameter->count && !resized, writing->context, L3A_ERROR_MISMATCH, own_checkpoint,
-            "%s: the tensor %s has other dimensions than in the network", checkpoint_path(writing->from), parameter->name);
+    const bool positions = writing->network->layers[layer].kind == LAYER_TOKENS && kind == BIAS;
+    FAIL_IF(tensor->rank != parameter->rank || (tensor->elements != parameter->count && !positions), writing->context,
+            L3A_ERROR_MISMATCH, own_checkpoint, "%s: the tensor %s has other dimensions than in the network",
+            checkpoint_path(writing->from), parameter->name);
     const size_t parts = names_made_from(writing->names, target, &sources);
     TRY(grow_array(writing->context, &writing->links, &writing->link_capacity, writing->link_count + parts,
                    sizeof *writing->links));
@@ -104,9 +105,10 @@ static l3a_status link_parameters(struct writing *writing) {
     TRY(allocate_zeroed(writing->context, writing->file.count, sizeof *writing->dropped, &writing->dropped));
     for (size_t layer = 0; layer < network->layer_count; layer++) {
         for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
-            if (network->layers[layer].parameters[kind].name) {
-                TRY(add_links(writing, layer, (enum parameter_kind)kind, used));
-            }
+            const struct parameter *parameter = &network->layers[layer].parameters[kind];
+            FAIL_IF(parameter->values && !parameter->name, writing->context, L3A_ERROR_ARGUMENT, "write what backbone_read() gave",
+                    "a network that was fused has no parameters of its file any more");
+            TRY(parameter->name ? add_links(writing, layer, (enum parameter_kind)kind, used) : L3A_OK);
         }
     }
     if (writing->link_count) {

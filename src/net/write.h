@@ -29,9 +29,9 @@ struct trained_head {
     size_t class_count, width;
 };
 
-/* from: the checkpoint that `reading` was read from; path may be that of its file. values NULL: those of the description. head
- * NULL: none. metadata: keys and texts besides the recipe, of which `l3a info` shows all. A value that is not finite is an error,
- * which names the tensor; after an error, the path holds what it held before. */
+/* from: the checkpoint that `reading` was read from, as backbone_read() gave it and not fused; path may be that of its file. values
+ * NULL: those of the description. head NULL: none. metadata: keys and texts besides the recipe, of which `l3a info` shows all. A
+ * value that is not finite is an error, which names the tensor; after an error, the path holds what it held before. */
 l3a_status network_write(l3a_context *context, struct checkpoint *from, const struct reading *reading,
                          const struct trained_values *values, const struct trained_head *head, const char *const (*metadata)[2],
                          size_t metadata_count, const char *path);

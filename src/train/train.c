@@ -2,7 +2,7 @@
 #include "base/sized.h"
 #include "data/dataset.h"
 #include "net/write.h"
-#include "train/trainer.h"
+#include "train/training.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,34 +10,34 @@
 
 /* ---- Plans ---- */
 
-static uint64_t pictures_in_all(const struct trainer *trainer) {
-    return (uint64_t)trainer->settings.epochs * (trainer->train.count + trainer->held.count);
+static uint64_t pictures_in_all(const struct training *training) {
+    return (uint64_t)training->settings.epochs * (training->train.count + training->held.count);
 }
 
-static l3a_train_plan plan_of(const struct trainer *trainer) {
+static l3a_train_plan plan_of(const struct training *training) {
     l3a_train_plan plan = {.size = sizeof plan,
-                           .memory = trainer->plan.bytes,
-                           .recomputes = trainer->plan.recomputes,
-                           .parameters = trainer->reading.network.parameter_count,
-                           .trained = trainer->selection.stepped,
-                           .pictures = trainer->train.count,
-                           .held = trainer->held.count,
-                           .classes = trainer->classes.count,
-                           .steps = (uint64_t)trainer->settings.epochs * trainer->steps,
-                           .shown = pictures_in_all(trainer)};
-    settings_describe(&trainer->settings, plan.settings, sizeof plan.settings);
+                           .memory = training->plan.bytes,
+                           .recomputes = training->plan.recomputes,
+                           .parameters = training->reading.network.parameter_count,
+                           .trained = training->selection.stepped,
+                           .pictures = training->train.count,
+                           .held = training->held.count,
+                           .classes = training->classes.count,
+                           .steps = (uint64_t)training->settings.epochs * training->steps,
+                           .shown = pictures_in_all(training)};
+    settings_describe(&training->settings, plan.settings, sizeof plan.settings);
     return plan;
 }
 
 l3a_status train_prepare(l3a_context *context, const struct network_back_end *back_end, const char *checkpoint,
                          const l3a_dataset *train, const l3a_dataset *validation, const l3a_train_options *options,
                          l3a_train_plan *plan) {
-    struct trainer trainer;
-    const l3a_status status = trainer_open(context, back_end, checkpoint, train, validation, options, &trainer);
+    struct training training;
+    const l3a_status status = training_open(context, back_end, checkpoint, train, validation, options, &training);
     if (status == L3A_OK) {
-        *plan = plan_of(&trainer);
+        *plan = plan_of(&training);
     }
-    trainer_close(&trainer);
+    training_close(&training);
     return status;
 }
 
@@ -62,27 +62,27 @@ done:
     return status;
 }
 
-static l3a_status write_checkpoint(struct trainer *trainer, const char *path) {
+static l3a_status write_checkpoint(struct training *training, const char *path) {
     enum { MOST = 48, KEY = 64 };
-    l3a_context *context = trainer->context;
-    const struct trained_values values = {trainer, trainer_value};
-    const float *coefficients = trainer_head(trainer);
+    l3a_context *context = training->context;
+    const struct trained_values values = {training, training_value};
+    const float *coefficients = training_head(training);
     const struct trained_head head = {.coefficients = coefficients,
-                                      .bias = coefficients + trainer->head.classes * trainer->head.width,
-                                      .classes = (const char *const *)trainer->classes.items,
-                                      .class_count = trainer->head.classes,
-                                      .width = trainer->head.width};
+                                      .bias = coefficients + training->head.classes * training->head.width,
+                                      .classes = (const char *const *)training->classes.items,
+                                      .class_count = training->head.classes,
+                                      .width = training->head.width};
     const char *metadata[MOST][2];
     char names[MOST][KEY];
     text_list keys = {0}, texts = {0};
     l3a_status status = L3A_OK;
-    TRY(trainer_record(trainer, &keys, &texts));
+    TRY(training_record(training, &keys, &texts));
     for (size_t i = 0; i < keys.count && i < MOST; i++) {
         snprintf(names[i], KEY, "l3a.training.%s", keys.items[i]);
         metadata[i][0] = names[i];
         metadata[i][1] = texts.items[i];
     }
-    TRY(network_write(context, trainer->checkpoint, &trainer->reading, &values, &head, (const char *const(*)[2])metadata,
+    TRY(network_write(context, training->checkpoint, &training->reading, &values, &head, (const char *const(*)[2])metadata,
                       keys.count < MOST ? keys.count : MOST, path));
 done:
     text_list_clear(context, &keys);
@@ -90,45 +90,45 @@ done:
     return status;
 }
 
-static void report_to(const struct trainer *trainer, double seconds, l3a_train_report *report) {
-    const struct training_position *position = &trainer->position;
+static void report_to(const struct training *training, double seconds, l3a_train_report *report) {
+    const struct training_position *position = &training->position;
     const uint64_t kept = position->best ? position->best : position->epochs;
     *report = (l3a_train_report){.size = sizeof *report,
                                  .epochs = (size_t)position->epochs,
-                                 .resumed = (size_t)trainer->resumed,
+                                 .resumed = (size_t)training->resumed,
                                  .kept = (size_t)kept,
                                  .steps = position->steps,
-                                 .mean_ap = kept ? trainer->results[kept - 1].mean_ap : (double)NAN,
-                                 .loss = kept ? trainer->results[position->epochs - 1].loss : (double)NAN,
+                                 .mean_ap = kept ? training->results[kept - 1].mean_ap : (double)NAN,
+                                 .loss = kept ? training->results[position->epochs - 1].loss : (double)NAN,
                                  .seconds = seconds,
-                                 .speed = trainer->stepping > 0 ? (double)trainer->shown / trainer->stepping : 0,
-                                 .waited = trainer->waited,
-                                 .recomputed = trainer->plan.recomputes};
+                                 .speed = training->stepping > 0 ? (double)training->shown / training->stepping : 0,
+                                 .waited = training->waited,
+                                 .recomputed = training->plan.recomputes};
 }
 
 /* Trains from the beginning or, if there is a state, from there, and with as many threads. */
-static l3a_status train_from_state(struct trainer *trainer, const l3a_train_options *options, const char *path) {
-    l3a_context *context = trainer->context;
+static l3a_status train_from_state(struct training *training, const l3a_train_options *options, const char *path) {
+    l3a_context *context = training->context;
     l3a_status status = L3A_OK;
     bool there;
-    TRY(file_exists(context, trainer->path, &there));
+    TRY(file_exists(context, training->path, &there));
     FAIL_IF(there && !options->resume, context, L3A_ERROR_EXISTS, "resume the training, or delete the file",
-            "%s: the state of an interrupted training", trainer->path);
+            "%s: the state of an interrupted training", training->path);
     if (there) {
         const int threads = context->threads;
-        TRY(training_state_threads(context, trainer->path, &context->threads));
+        TRY(training_state_threads(context, training->path, &context->threads));
         if (context->threads != threads) {
             report_note(context, "the training began with %d threads, and goes on with as many instead of %d", context->threads,
                         threads);
         }
     }
-    TRY(trainer_start(trainer));
+    TRY(training_start(training));
     if (there) {
-        TRY(training_state_read(trainer));
+        TRY(training_state_read(training));
     }
-    TRY(trainer_run(trainer));
-    TRY(write_checkpoint(trainer, path));
-    TRY(remove_file(context, trainer->path));
+    TRY(training_run(training));
+    TRY(write_checkpoint(training, path));
+    TRY(remove_file(context, training->path));
 done:
     return status;
 }
@@ -138,19 +138,19 @@ l3a_status train_with(l3a_context *context, const struct network_back_end *back_
                       l3a_train_report *report) {
     const double start = clock_seconds();
     const int threads = context->threads;
-    struct trainer trainer;
+    struct training training;
     text_builder state = {.context = context};
     l3a_status status = L3A_OK;
     text_builder_print(&state, "%s%s", options->state ? options->state : path, options->state ? "" : ".training");
-    TRY(trainer_open(context, back_end, checkpoint, train, validation, options, &trainer));
+    TRY(training_open(context, back_end, checkpoint, train, validation, options, &training));
     TRY(state.status);
     TRY(check_paths(context, checkpoint, path, state.text));
-    trainer.path = state.text;
-    TRY(train_from_state(&trainer, options, path));
-    report_to(&trainer, clock_seconds() - start, report);
+    training.path = state.text;
+    TRY(train_from_state(&training, options, path));
+    report_to(&training, clock_seconds() - start, report);
 done:
     context->threads = threads;
-    trainer_close(&trainer);
+    training_close(&training);
     text_builder_free(&state);
     return status;
 }

@@ -8,7 +8,7 @@
  *
  * Its metadata say which training it is: the settings, checksums of the checkpoint, of the pictures' ids and of their labels, what
  * computes, and the number of threads, on which the last bits depend. */
-#include "train/trainer.h"
+#include "train/training.h"
 
 #include "common/number.h"
 #include "data/dataset.h"
@@ -30,65 +30,65 @@ enum { PARTS = sizeof parts / sizeof *parts, POSITIONS = 3, SUMS = 2, NAME = 48 
 _Static_assert(sizeof(struct epoch_result) == 3 * sizeof(double), "the results are a matrix of doubles");
 
 /* How many of the parts a parameter has. SGD does not use the second moment, which is then not kept. */
-static size_t parts_of(const struct trainer *trainer, bool stepped) {
-    return !stepped ? 1 : trainer->settings.optimiser == OPTIMISER_SGD ? 2 : 3;
+static size_t parts_of(const struct training *training, bool stepped) {
+    return !stepped ? 1 : training->settings.optimiser == OPTIMISER_SGD ? 2 : 3;
 }
 
 /* ---- Which training it is ---- */
 
-static l3a_status identify_pictures(const struct trainer *trainer, text_list *keys, text_list *values) {
+static l3a_status identify_pictures(const struct training *training, text_list *keys, text_list *values) {
     static const char *const names[] = {"pictures", "validation pictures"};
-    const struct examples *const sets[] = {&trainer->train, &trainer->held};
+    const struct examples *const sets[] = {&training->train, &training->held};
     l3a_status status = L3A_OK;
     char text[NUMBER_TEXT];
     uint64_t checksum;
     for (size_t i = 0; i < 2; i++) {
-        TRY(examples_checksum(trainer->context, sets[i], &checksum));
+        TRY(examples_checksum(training->context, sets[i], &checksum));
         snprintf(text, sizeof text, "%016" PRIx64, checksum);
-        TRY(text_record_set(trainer->context, keys, values, names[i], text));
+        TRY(text_record_set(training->context, keys, values, names[i], text));
     }
 done:
     return status;
 }
 
-static l3a_status identify_classes(const struct trainer *trainer, text_list *keys, text_list *values) {
-    text_builder names = {.context = trainer->context};
+static l3a_status identify_classes(const struct training *training, text_list *keys, text_list *values) {
+    text_builder names = {.context = training->context};
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < trainer->classes.count; i++) {
-        text_builder_print(&names, "%s%s", i ? "\n" : "", trainer->classes.items[i]);
+    for (size_t i = 0; i < training->classes.count; i++) {
+        text_builder_print(&names, "%s%s", i ? "\n" : "", training->classes.items[i]);
     }
     TRY(names.status);
-    TRY(text_record_set(trainer->context, keys, values, "classes", names.text));
+    TRY(text_record_set(training->context, keys, values, "classes", names.text));
 done:
     text_builder_free(&names);
     return status;
 }
 
-static l3a_status identify(const struct trainer *trainer, text_list *keys, text_list *values) {
-    l3a_context *context = trainer->context;
+static l3a_status identify(const struct training *training, text_list *keys, text_list *values) {
+    l3a_context *context = training->context;
     char described[256] = "", pictures[64];
     const struct {
         const char *key, *value;
-    } items[] = {{"network", trainer->info.name},
-                 {"preprocess", trainer->info.preprocess},
-                 {"pool", trainer->info.pool ? trainer->info.pool : ""},
-                 {"kind of network", trainer->info.network},
+    } items[] = {{"network", training->info.name},
+                 {"preprocess", training->info.preprocess},
+                 {"pool", training->info.pool ? training->info.pool : ""},
+                 {"kind of network", training->info.network},
                  {"decoding", pictures},
-                 {"engine", trainer->back_end->name},
-                 {"numbers", trainer->numbers == NUMBER_FLOAT32 ? "float32" : "bf16"},
+                 {"engine", training->back_end->name},
+                 {"numbers", training->numbers == NUMBER_FLOAT32 ? "float32" : "bf16"},
                  {"device and libraries", described},
-                 {"checkpoint", trainer->sha256}};
+                 {"checkpoint", training->sha256}};
     l3a_status status = L3A_OK;
-    if (trainer->back_end->describe) {
-        trainer->back_end->describe(trainer->state, described, sizeof described);
+    if (training->back_end->describe) {
+        training->back_end->describe(training->state, described, sizeof described);
     }
-    snprintf(pictures, sizeof pictures, "orient %d, limit %" PRIu64, trainer->picture.orient != 0, trainer->picture.pixel_limit);
-    TRY(settings_record(context, &trainer->settings, keys, values));
+    snprintf(pictures, sizeof pictures, "orient %d, limit %" PRIu64, training->picture.orient != 0, training->picture.pixel_limit);
+    TRY(settings_record(context, &training->settings, keys, values));
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
         TRY(text_record_set(context, keys, values, items[i].key, items[i].value));
     }
-    TRY(identify_pictures(trainer, keys, values));
-    TRY(identify_classes(trainer, keys, values));
+    TRY(identify_pictures(training, keys, values));
+    TRY(identify_classes(training, keys, values));
 done:
     return status;
 }
@@ -97,7 +97,7 @@ done:
 
 /* The parts of a parameter come from the back end, one after another. */
 struct parameter_fill {
-    struct trainer *trainer;
+    struct training *training;
     float *values; /* of the part that is being written; all share this */
     const struct changed_parameter *changed;
     enum parameter_part part;
@@ -107,8 +107,8 @@ static l3a_status fill_from_back_end(void *argument, uint64_t offset, void *byte
     const struct parameter_fill *fill = argument;
     l3a_status status = L3A_OK;
     if (offset == 0) {
-        TRY(fill->trainer->back_end->read(fill->trainer->state, fill->changed->layer, fill->changed->kind, fill->part,
-                                          fill->values));
+        TRY(fill->training->back_end->read(fill->training->state, fill->changed->layer, fill->changed->kind, fill->part,
+                                           fill->values));
     }
     memcpy(bytes, (const char *)fill->values + offset, count);
 done:
@@ -116,7 +116,7 @@ done:
 }
 
 struct state_writing {
-    struct trainer *trainer;
+    struct training *training;
     tensor_source *sources;
     size_t count;
     char (*names)[NAME];
@@ -145,35 +145,35 @@ static void name_part(const struct changed_parameter *changed, enum parameter_pa
 }
 
 static void list_sources(struct state_writing *writing) {
-    struct trainer *trainer = writing->trainer;
-    float *const head[PARTS] = {trainer->head.values, trainer->head.moment, trainer->head.square};
+    struct training *training = writing->training;
+    float *const head[PARTS] = {training->head.values, training->head.moment, training->head.square};
     char name[NAME];
-    for (size_t i = 0; i < trainer->selection.count; i++) {
-        const struct changed_parameter *changed = &trainer->selection.changed[i];
-        for (size_t part = 0; part < parts_of(trainer, changed->stepped); part++) {
+    for (size_t i = 0; i < training->selection.count; i++) {
+        const struct changed_parameter *changed = &training->selection.changed[i];
+        for (size_t part = 0; part < parts_of(training, changed->stepped); part++) {
             struct parameter_fill *fill = &writing->fills[writing->count];
-            *fill = (struct parameter_fill){trainer, writing->values, changed, parts[part]};
+            *fill = (struct parameter_fill){training, writing->values, changed, parts[part]};
             name_part(changed, parts[part], name);
             tensor_source *source = add_source(writing, name, TENSOR_F32, changed->count);
             source->fill = fill_from_back_end;
             source->argument = fill;
         }
     }
-    for (size_t part = 0; part < parts_of(trainer, true); part++) {
+    for (size_t part = 0; part < parts_of(training, true); part++) {
         snprintf(name, sizeof name, "head.%s", part_names[parts[part]]);
-        add_memory(writing, name, TENSOR_F32, trainer->head.numbers, head[part]);
+        add_memory(writing, name, TENSOR_F32, training->head.numbers, head[part]);
     }
-    if (trainer->position.best) {
-        add_memory(writing, "best.network", TENSOR_F32, trainer->selection.numbers, trainer->best);
-        add_memory(writing, "best.head", TENSOR_F32, trainer->head.numbers, trainer->best_head);
+    if (training->position.best) {
+        add_memory(writing, "best.network", TENSOR_F32, training->selection.numbers, training->best);
+        add_memory(writing, "best.head", TENSOR_F32, training->head.numbers, training->best_head);
     }
-    add_memory(writing, "results", TENSOR_F64, 3 * (size_t)trainer->position.epochs, trainer->results);
+    add_memory(writing, "results", TENSOR_F64, 3 * (size_t)training->position.epochs, training->results);
     add_memory(writing, "position", TENSOR_I64, POSITIONS, writing->position);
     add_memory(writing, "sums", TENSOR_F64, SUMS, writing->sums);
 }
 
-static l3a_status describe_state(const struct trainer *trainer, text_list *keys, text_list *values) {
-    l3a_context *context = trainer->context;
+static l3a_status describe_state(const struct training *training, text_list *keys, text_list *values) {
+    l3a_context *context = training->context;
     text_list own_keys = {0}, own_values = {0};
     l3a_status status = L3A_OK;
     char text[NUMBER_TEXT], key[96];
@@ -182,8 +182,8 @@ static l3a_status describe_state(const struct trainer *trainer, text_list *keys,
     TRY(text_record_set(context, keys, values, "version", text));
     snprintf(text, sizeof text, "%d", context->threads);
     TRY(text_record_set(context, keys, values, "threads", text));
-    TRY(text_record_set(context, keys, values, "command", trainer->command ? trainer->command : ""));
-    TRY(identify(trainer, &own_keys, &own_values));
+    TRY(text_record_set(context, keys, values, "command", training->command ? training->command : ""));
+    TRY(identify(training, &own_keys, &own_values));
     for (size_t i = 0; i < own_keys.count; i++) {
         snprintf(key, sizeof key, "%s%s", identity_prefix, own_keys.items[i]);
         TRY(text_record_set(context, keys, values, key, own_values.items[i]));
@@ -194,23 +194,23 @@ done:
     return status;
 }
 
-l3a_status training_state_write(struct trainer *trainer) {
-    l3a_context *context = trainer->context;
-    const struct training_position *position = &trainer->position;
-    struct state_writing writing = {.trainer = trainer,
+l3a_status training_state_write(struct training *training) {
+    l3a_context *context = training->context;
+    const struct training_position *position = &training->position;
+    struct state_writing writing = {.training = training,
                                     .position = {(int64_t)position->steps, (int64_t)position->epochs, (int64_t)position->best},
                                     .sums = {position->sum, position->seconds}};
-    const size_t most = PARTS * (trainer->selection.count + 1) + 5;
+    const size_t most = PARTS * (training->selection.count + 1) + 5;
     text_list keys = {0}, values = {0};
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, most, sizeof *writing.sources, &writing.sources));
     TRY(allocate_zeroed(context, most, sizeof *writing.names, &writing.names));
     TRY(allocate_zeroed(context, most, sizeof *writing.fills, &writing.fills));
-    TRY(allocate(context, trainer->selection.largest, sizeof *writing.values, &writing.values));
+    TRY(allocate(context, training->selection.largest, sizeof *writing.values, &writing.values));
     list_sources(&writing);
-    TRY(describe_state(trainer, &keys, &values));
-    TRY(safetensors_write(context, trainer->path, &keys, &values, writing.sources, writing.count));
-    trainer->saved = clock_seconds();
+    TRY(describe_state(training, &keys, &values));
+    TRY(safetensors_write(context, training->path, &keys, &values, writing.sources, writing.count));
+    training->saved = clock_seconds();
 done:
     release(context, writing.sources);
     release(context, writing.names);
@@ -252,20 +252,24 @@ done:
     return status;
 }
 
-static l3a_status check_identity(const struct trainer *trainer, const safetensors *file) {
-    l3a_context *context = trainer->context;
+static l3a_status check_identity(const struct training *training, const safetensors *file) {
+    l3a_context *context = training->context;
     text_list keys = {0}, values = {0};
     l3a_status status = L3A_OK;
     char key[96];
-    TRY(identify(trainer, &keys, &values));
+    TRY(identify(training, &keys, &values));
     for (size_t i = 0; i < keys.count; i++) {
         snprintf(key, sizeof key, "%s%s", identity_prefix, keys.items[i]);
         const char *found = safetensors_metadata(file, key), *wanted = values.items[i];
-        const bool shown = found && !strchr(found, '\n') && strlen(found) + strlen(wanted) < 160;
-        FAIL_IF(!found || strcmp(found, wanted) != 0, context, L3A_ERROR_MISMATCH,
-                "resume with the options, pictures and checkpoint of before, or delete the file to begin anew",
-                "%s: the state of another training: %s differ%s%s%s%s%s", file->input.path, keys.items[i], shown ? " (" : "",
-                shown ? found : "", shown ? " then, " : "", shown ? wanted : "", shown ? " now)" : "");
+        if (!found || strcmp(found, wanted) != 0) {
+            const bool shown = found && !strchr(found, '\n') && strlen(found) + strlen(wanted) < 160;
+            status = fail(context, L3A_ERROR_MISMATCH,
+                          "resume with the options, pictures and checkpoint of before, or delete the file to begin anew",
+                          shown ? "%s: the state of another training: %s: %s then, %s now"
+                                : "%s: the state of another training: %s: not the same",
+                          file->input.path, keys.items[i], found, wanted);
+            goto done;
+        }
     }
 done:
     text_list_clear(context, &keys);
@@ -286,45 +290,45 @@ done:
     return status;
 }
 
-static l3a_status take_position(struct trainer *trainer, const safetensors *file) {
-    struct training_position *position = &trainer->position;
+static l3a_status take_position(struct training *training, const safetensors *file) {
+    struct training_position *position = &training->position;
     int64_t numbers[POSITIONS];
     double sums[SUMS];
     l3a_status status = L3A_OK;
     TRY(take(file, "position", TENSOR_I64, POSITIONS, numbers));
     TRY(take(file, "sums", TENSOR_F64, SUMS, sums));
-    const int64_t steps = numbers[0], epochs = numbers[1], best = numbers[2], each = (int64_t)trainer->steps;
-    FAIL_IF(steps < 0 || epochs < 0 || epochs > (int64_t)trainer->settings.epochs || best < 0 || best > epochs ||
-                steps < epochs * each || steps > (epochs + 1) * each || (best && !trainer->best),
-            trainer->context, L3A_ERROR_FORMAT, start_anew, "%s: no training comes to this point", file->input.path);
+    const int64_t steps = numbers[0], epochs = numbers[1], best = numbers[2], each = (int64_t)training->steps;
+    FAIL_IF(steps < 0 || epochs < 0 || epochs > (int64_t)training->settings.epochs || best < 0 || best > epochs ||
+                steps < epochs * each || steps > (epochs + 1) * each || (best && !training->best),
+            training->context, L3A_ERROR_FORMAT, start_anew, "%s: no training comes to this point", file->input.path);
     *position = (struct training_position){(uint64_t)steps, (uint64_t)epochs, (uint64_t)best, sums[0], sums[1]};
-    TRY(take(file, "results", TENSOR_F64, 3 * (size_t)epochs, trainer->results));
+    TRY(take(file, "results", TENSOR_F64, 3 * (size_t)epochs, training->results));
 done:
     return status;
 }
 
-static l3a_status take_values(struct trainer *trainer, const safetensors *file) {
-    l3a_context *context = trainer->context;
-    float *const head[PARTS] = {trainer->head.values, trainer->head.moment, trainer->head.square};
+static l3a_status take_values(struct training *training, const safetensors *file) {
+    l3a_context *context = training->context;
+    float *const head[PARTS] = {training->head.values, training->head.moment, training->head.square};
     float *values = NULL;
     l3a_status status = L3A_OK;
     char name[NAME];
-    TRY(allocate(context, trainer->selection.largest, sizeof *values, &values));
-    for (size_t i = 0; i < trainer->selection.count; i++) {
-        const struct changed_parameter *changed = &trainer->selection.changed[i];
-        for (size_t part = 0; part < parts_of(trainer, changed->stepped); part++) {
+    TRY(allocate(context, training->selection.largest, sizeof *values, &values));
+    for (size_t i = 0; i < training->selection.count; i++) {
+        const struct changed_parameter *changed = &training->selection.changed[i];
+        for (size_t part = 0; part < parts_of(training, changed->stepped); part++) {
             name_part(changed, parts[part], name);
             TRY(take(file, name, TENSOR_F32, changed->count, values));
-            TRY(trainer->back_end->write(trainer->state, changed->layer, changed->kind, parts[part], values));
+            TRY(training->back_end->write(training->state, changed->layer, changed->kind, parts[part], values));
         }
     }
-    for (size_t part = 0; part < parts_of(trainer, true); part++) {
+    for (size_t part = 0; part < parts_of(training, true); part++) {
         snprintf(name, sizeof name, "head.%s", part_names[parts[part]]);
-        TRY(take(file, name, TENSOR_F32, trainer->head.numbers, head[part]));
+        TRY(take(file, name, TENSOR_F32, training->head.numbers, head[part]));
     }
-    if (trainer->position.best) {
-        TRY(take(file, "best.network", TENSOR_F32, trainer->selection.numbers, trainer->best));
-        TRY(take(file, "best.head", TENSOR_F32, trainer->head.numbers, trainer->best_head));
+    if (training->position.best) {
+        TRY(take(file, "best.network", TENSOR_F32, training->selection.numbers, training->best));
+        TRY(take(file, "best.head", TENSOR_F32, training->head.numbers, training->best_head));
     }
 done:
     release(context, values);
@@ -332,21 +336,21 @@ done:
 }
 
 /* The checkpoint of a training that was interrupted is that of one that was not: it records the first command. */
-static l3a_status take_command(struct trainer *trainer, const safetensors *file) {
+static l3a_status take_command(struct training *training, const safetensors *file) {
     const char *command = safetensors_metadata(file, "command");
-    release(trainer->context, trainer->command);
-    trainer->command = NULL;
-    return command && *command ? copy_text(trainer->context, command, strlen(command), &trainer->command) : L3A_OK;
+    release(training->context, training->command);
+    training->command = NULL;
+    return command && *command ? copy_text(training->context, command, strlen(command), &training->command) : L3A_OK;
 }
 
-l3a_status training_state_read(struct trainer *trainer) {
+l3a_status training_state_read(struct training *training) {
     safetensors file = {0};
     l3a_status status = L3A_OK;
-    TRY(open_state(trainer->context, trainer->path, &file));
-    TRY(check_identity(trainer, &file));
-    TRY(take_position(trainer, &file));
-    TRY(take_values(trainer, &file));
-    TRY(take_command(trainer, &file));
+    TRY(open_state(training->context, training->path, &file));
+    TRY(check_identity(training, &file));
+    TRY(take_position(training, &file));
+    TRY(take_values(training, &file));
+    TRY(take_command(training, &file));
 done:
     safetensors_close(&file);
     return status;

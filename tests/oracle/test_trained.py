@@ -8,7 +8,7 @@ size       positions of pictures of another size are written as they were traine
 head       a new classifier has the name and the shape that the library's own networks of so many classes have, and its classes are in
            the metadata.
 types      what training has not changed keeps its type; what it has changed is float32.
-torch      a checkpoint of torch.save becomes a .safetensors file with the same names and numbers, counters included. PyTorch is needed.
+torch      a checkpoint of torch.save becomes a .safetensors file with the same names and numbers, counters included.
 
 test_trained.py [WORD] is about the namings that contain the word."""
 import os
@@ -27,6 +27,7 @@ import network_namings
 from golden_fill import fill_all, input_picture
 from support import check, finish
 from test_networks import GOLDEN, PROGRAM, is_ours, read, run, settings_of, write_network
+from torch_file import Storage, Tensor, write_legacy, write_zip
 
 CLASSIFIERS = ("head.weight", "head.bias", "head_dist.weight", "head_dist.bias", "fc.weight", "fc.bias", "head.fc.weight", "head.fc.bias")
 # of what files hold besides the network, what belongs to the tower
@@ -145,26 +146,33 @@ def compare_types(folder):
     compare("types, halved", found, expected)
 
 
+def storage_of(values):
+    kinds = {np.dtype(np.float32): "Float", np.dtype(np.float16): "Half", np.dtype(np.int64): "Long"}
+    return Storage(kinds[values.dtype], [*values.ravel().tolist()])
+
+
 def compare_torch(folder):
-    try:
-        import torch
-    except ImportError:
-        print("skipped: checkpoints of torch.save (PyTorch is not installed)")
-        return
     feature_file.write_small_vit(folder / "network.safetensors")
     tensors, _ = feature_file.load(folder / "network.safetensors")
-    weights = {f"module.{name}": torch.from_numpy(values.copy()) for name, values in tensors.items()}
-    weights["module.blocks.0.mlp.fc1.weight"] = weights["module.blocks.0.mlp.fc1.weight"].t().contiguous().t()  # columns
-    weights["module.norm.num_batches_tracked"] = torch.tensor(2**62 + 1)
-    weights["module.norm.weight"] = weights["module.norm.weight"].half()
-    for zipped in True, False:
-        torch.save({"state_dict": weights, "epoch": 3}, folder / "network.pth", _use_new_zipfile_serialization=zipped)
-        found, _ = write(folder / "network.pth", folder / "new.safetensors", {})
-        compare(f"torch, zipped {zipped}", found, {name: values.numpy() for name, values in weights.items()})
-        found, _ = write(folder / "network.pth", folder / "new.safetensors", {"halve": 1, "classes": 2})
-        check("module.head.weight" in found and found["module.head.weight"].shape == (2, 64), f"torch: {list(found)}")
-        name = "module.blocks.0.mlp.fc1.weight"
-        check((found[name] == weights[name].numpy() / np.float32(2)).all(), f"torch: {name} was not halved")
+    tensors["norm.weight"] = tensors["norm.weight"].astype(np.float16)
+    tensors["norm.num_batches_tracked"] = np.array(2**62 + 1)
+    tensors = {f"module.{name}": values for name, values in tensors.items()}
+    saved = {name: Tensor(storage_of(values), values.shape) for name, values in tensors.items()}
+    columns = tensors["module.blocks.0.attn.qkv.weight"]  # stored by columns
+    saved["module.blocks.0.attn.qkv.weight"] = Tensor(storage_of(columns.T), columns.shape, (1, columns.shape[0]))
+    counters = Storage("Long", [7, 2**62 + 1, 9, -3])  # every other one
+    tensors["module.blocks.0.norm1.num_batches_tracked"] = np.array([2**62 + 1, -3])
+    saved["module.blocks.0.norm1.num_batches_tracked"] = Tensor(counters, (2,), (2,), 1)
+    for save in write_zip, write_legacy:
+        save(folder / "network.pth", {"state_dict": saved, "epoch": 3})
+        settings = {"heads": 1}
+        found, _ = write(folder / "network.pth", folder / "new.safetensors", settings)
+        compare(f"{save.__name__}, untouched", found, tensors)
+        found, _ = write(folder / "network.pth", folder / "new.safetensors", {**settings, "halve": 1, "classes": 2})
+        halved = {name: values if "num" in name or not values.any() else values.astype(np.float32) / np.float32(2) for name, values in tensors.items()}
+        numbers = np.arange(2 * 65, dtype=np.float32)
+        halved.update({"module.head.weight": numbers[:128].reshape(2, 64), "module.head.bias": numbers[128:]})
+        compare(f"{save.__name__}, halved", found, halved)
 
 
 def main():
@@ -177,7 +185,7 @@ def main():
                 pools = ["default"] + (["projection"] if "projection" in network["pools"] else [])
                 for pool in pools:
                     compare_naming(folder, network, naming, golden["namings"][title], pool)
-        if len(sys.argv) < 2:
+        if len(sys.argv) < 2 or sys.argv[1] == "types":
             (folder / "config.json").unlink(missing_ok=True)
             compare_types(folder)
             compare_torch(folder)

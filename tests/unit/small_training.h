@@ -4,7 +4,7 @@
 #define L3A_SMALL_TRAINING_H
 
 #include "naive_network.h"
-#include "train/trainer.h"
+#include "train/training.h"
 
 /* As naive_back_end, but the values and moments that a step has made are rounded to float32. */
 extern const struct network_back_end rounded_back_end;

@@ -299,6 +299,21 @@ static struct bytes make_safetensors(void) {
     return file;
 }
 
+/* The numbers as they are stored are those that were read as float. */
+static l3a_status read_stored(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, const float *values) {
+    const tensor_type type = tensor_type_find(tensor->type, strlen(tensor->type));
+    float *same = malloc((tensor->elements + 1) * sizeof *same);
+    char *bytes = malloc((tensor->elements + 1) * tensor_type_size(type));
+    const l3a_status status = checkpoint_read_bytes(checkpoint, tensor, bytes);
+    if (status == L3A_OK) {
+        tensor_to_float(type, bytes, same, tensor->elements);
+        assert_memory_equal(same, values, tensor->elements * sizeof *same);
+    }
+    free(bytes);
+    free(same);
+    return status;
+}
+
 /* Opens the file in memory, and reads every tensor that is not absurdly large; *right is true if everything is as written. */
 static l3a_status open_and_read(l3a_context *context, bool *right) {
     l3a_status status = L3A_OK;
@@ -312,6 +327,7 @@ static l3a_status open_and_read(l3a_context *context, bool *right) {
         assert_true(tensor->elements <= memory_file.count);
         values = malloc((tensor->elements + 1) * sizeof *values);
         TRY(checkpoint_read(checkpoint, tensor, values));
+        TRY(read_stored(checkpoint, tensor, values));
         *right = *right && strcmp(tensor->name, expected[i].name) == 0 && tensor->elements == expected[i].count &&
                  strcmp(tensor->type, expected[i].type) == 0 &&
                  memcmp(values, expected[i].values, expected[i].count * sizeof *values) == 0;

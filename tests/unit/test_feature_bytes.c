@@ -71,6 +71,7 @@ static const struct {
     {"layer norm of pixels", UINT64_C(0xdd5e6315488517e6)},
     {"attention", UINT64_C(0xb9775988ce227d99)},
     {"attention, many tokens", UINT64_C(0xc6293f16b5d88490)},
+    {"attention, one head", UINT64_C(0x2f6671620d94d670)},
     {"attention, keys beside", UINT64_C(0xb37f32cf319dd36c)},
     {"attention, only keys beside", UINT64_C(0xd5b1205a1984bc08)},
     {"first token", UINT64_C(0xfbf6cafb083648f7)},

@@ -293,7 +293,7 @@ static void train_and_compare(const struct trial *trial) {
     l3a_dataset *dataset = open_small_set(context, name);
     l3a_train_options options = trial->options;
     l3a_backbone_options backbone = {.size = sizeof backbone, .side = trial->side};
-    struct trainer trainer;
+    struct training training;
     struct naive naive;
     l3a_train_report report;
     int8_t shown[PICTURES * CLASSES];
@@ -305,12 +305,12 @@ static void train_and_compare(const struct trial *trial) {
     options.on_epoch = keep_loss;
     assert_ok(context, train_with(context, &naive_back_end, network, dataset, NULL, &options, path, &report));
 
-    assert_ok(context, trainer_open(context, &naive_back_end, network, dataset, NULL, &options, &trainer)); /* for its head */
-    assert_ok(context, trainer_start(&trainer));
-    naive_open(&naive, network, &backbone, &trainer.settings, trainer.head.values);
-    const struct train_settings *settings = &trainer.settings;
+    assert_ok(context, training_open(context, &naive_back_end, network, dataset, NULL, &options, &training)); /* for its head */
+    assert_ok(context, training_start(&training));
+    naive_open(&naive, network, &backbone, &training.settings, training.head.values);
+    const struct train_settings *settings = &training.settings;
     const size_t batch = settings->batch, size = 3 * trial->side * trial->side;
-    float *all = load_all(dataset, &trainer.info), *planes = malloc(PICTURES * size * sizeof *planes);
+    float *all = load_all(dataset, &training.info), *planes = malloc(PICTURES * size * sizeof *planes);
     naive.steps = settings->epochs * ((PICTURES + batch - 1) / batch);
     for (size_t epoch = 0; epoch < settings->epochs; epoch++) {
         double loss = 0;
@@ -333,7 +333,7 @@ static void train_and_compare(const struct trial *trial) {
     assert_true(report.kept == settings->epochs && report.resumed == 0 && report.loss == told[settings->epochs - 1]);
     assert_true(report.speed > 0 && report.seconds >= report.waited);
     naive_close(&naive);
-    trainer_close(&trainer);
+    training_close(&training);
     l3a_dataset_free(dataset);
     free(all);
     free(planes);

@@ -8,7 +8,9 @@
 #include "memory_folder.h"
 #include "memory_probe.h"
 #include "net/classifier.h"
+#include "net/fuse.h"
 #include "net/write.h"
+#include "published_networks.h"
 #include "small_networks.h"
 
 #include <errno.h>
@@ -218,6 +220,25 @@ static void positions_are_those_that_were_trained(void **state) {
     free(to);
 }
 
+static void a_dinov2_with_fewer_positions_keeps_its_name(void **state) {
+    static struct memory_tensors tensors;
+    const l3a_backbone_options usual = {.size = sizeof usual};
+    struct parameter_source source;
+    struct reading reading;
+    (void)state;
+    make_published_vit(&tensors, 192, 12, 14, 224);
+    for (int i = 0; i < 12; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blocks.%d.", i);
+        tensors_add(&tensors, prefix, "ls1.gamma", 1, 192, 0, 0, 0);
+        tensors_add(&tensors, prefix, "ls2.gamma", 1, 192, 0, 0, 0);
+    }
+    source = tensors_source(&tensors, read_published);
+    assert_ok(context, backbone_read(context, &source, &usual, &reading));
+    assert_string_equal(reading.recipe.name, "vit_tiny_patch14_dinov2_224");
+    network_free(&reading.network);
+}
+
 /* ---- What training has found ---- */
 
 static l3a_status read_nan(void *owner, size_t layer, enum parameter_kind kind, float *values) {
@@ -403,7 +424,7 @@ static void names_may_have_quotes(void **state) {
     free(to);
 }
 
-static void another_checkpoint_is_refused(void **state) {
+static void what_is_not_the_description_of_the_checkpoint_is_refused(void **state) {
     const l3a_backbone_options usual = {.size = sizeof usual};
     char *from = write_network("vit.safetensors", make_small_vit), *other = write_network("resnet.safetensors", make_small_resnet),
          *to = path_in(folder, "nothing.safetensors");
@@ -417,6 +438,11 @@ static void another_checkpoint_is_refused(void **state) {
     assert_ok(context, backbone_read(context, &source, &usual, &reading));
     assert_fails(context, network_write(context, wrong, &reading, NULL, NULL, NULL, 0, to), L3A_ERROR_MISMATCH,
                  "the tensor patch_embed.proj.weight of the network is not in it");
+    network_free(&reading.network);
+    parameter_source_checkpoint(wrong, &source);
+    assert_ok(context, backbone_read(context, &source, &usual, &reading));
+    assert_ok(context, network_fuse(&reading.network, 1)); /* its norms are gone */
+    assert_fails(context, network_write(context, wrong, &reading, NULL, NULL, NULL, 0, to), L3A_ERROR_ARGUMENT, "was fused");
     assert_int_not_equal(remove(to), 0);
     network_free(&reading.network);
     checkpoint_free(checkpoint);
@@ -466,13 +492,14 @@ int main(void) {
         cmocka_unit_test(the_file_alone_is_the_same_network),
         cmocka_unit_test(options_come_before_the_recipe),
         cmocka_unit_test(positions_are_those_that_were_trained),
+        cmocka_unit_test(a_dinov2_with_fewer_positions_keeps_its_name),
         cmocka_unit_test(what_cannot_be_written_leaves_what_was_there),
         cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test(a_classifier_takes_the_place_of_imagenets),
         cmocka_unit_test(several_files_become_one),
         cmocka_unit_test(names_may_have_quotes),
-        cmocka_unit_test(another_checkpoint_is_refused),
+        cmocka_unit_test(what_is_not_the_description_of_the_checkpoint_is_refused),
         cmocka_unit_test(recipes_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

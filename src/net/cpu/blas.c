@@ -204,6 +204,10 @@ static bool available(void) {
 }
 
 static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
+    if (use->training) {
+        return fail(network->context, L3A_ERROR_OPTION, "use a build with oneDNN (-DL3A_ONEDNN=ON), or a device",
+                    "networks cannot be trained on BLAS");
+    }
     return use->numbers == NUMBER_FLOAT32 ? cpu_network_open(&products, network, NUMBER_FLOAT32, state)
                                           : fail(network->context, L3A_ERROR_OPTION, "use float32, or a build with oneDNN",
                                                  "networks on BLAS run in float32 alone");

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "net/cpu/program.h"
+#include "net/cpu/train.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 enum { ALIGNMENT = 64, BATCH = 8 };
 
 struct cpu_network {
+    struct trainer *trainer; /* of a network that is trained, which has nothing else; NULL: it only runs */
     const struct products *products;
     void *state; /* of the products */
     struct network network;
@@ -104,6 +106,7 @@ l3a_status cpu_network_share(l3a_context *context, const void *state, void **sha
     const int threads = threads_use(context->threads);
     struct cpu_network *cpu = NULL;
     l3a_status status = L3A_OK;
+    FAIL_IF(first->trainer, context, L3A_ERROR_STATE, NULL, "a network that is trained cannot be shared");
     TRY(allocate_zeroed(context, 1, sizeof *cpu, &cpu));
     cpu->products = first->products;
     cpu->numbers = first->numbers;
@@ -125,9 +128,12 @@ void cpu_network_close(void *state) {
     struct cpu_network *cpu = state;
     if (cpu) {
         l3a_context *context = cpu->network.context;
+        trainer_close(cpu->trainer);
         program_close(&cpu->one);
         program_close(&cpu->many);
-        cpu->products->close(cpu->state);
+        if (cpu->products) {
+            cpu->products->close(cpu->state);
+        }
         if (!cpu->borrows) {
             network_free(&cpu->network);
         }
@@ -138,6 +144,9 @@ void cpu_network_close(void *state) {
 
 l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *const *outputs) {
     struct cpu_network *cpu = state;
+    if (cpu->trainer) {
+        return trainer_run(cpu->trainer, pictures, count, outputs);
+    }
     const struct shape in = cpu->network.shapes[PICTURE];
     const size_t in_size = in.channels * in.height * in.width;
     const int threads = threads_use(cpu->network.context->threads);
@@ -151,4 +160,48 @@ l3a_status cpu_network_run(void *state, const float *pictures, size_t count, flo
 done:
     threads_use(threads);
     return status;
+}
+
+/* ---- Training ---- */
+
+static struct trainer *trainer_of(void *state) {
+    return ((struct cpu_network *)state)->trainer;
+}
+
+l3a_status cpu_network_train(const struct train_products *products, const struct network *network, const struct network_use *use,
+                             void **state) {
+    struct cpu_network *cpu = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(network->context, 1, sizeof *cpu, &cpu));
+    cpu->network.context = network->context;
+    TRY(trainer_open(products, network, use, &cpu->trainer));
+    *state = cpu;
+    cpu = NULL;
+done:
+    cpu_network_close(cpu);
+    return status;
+}
+
+l3a_status cpu_network_forward(void *state, const float *pictures, size_t count, float *const *outputs) {
+    return trainer_forward(trainer_of(state), pictures, count, outputs);
+}
+
+l3a_status cpu_network_backward(void *state, const float *const *gradients) {
+    return trainer_backward(trainer_of(state), gradients);
+}
+
+l3a_status cpu_network_gradient_square(void *state, double *sum) {
+    return trainer_gradient_square(trainer_of(state), sum);
+}
+
+l3a_status cpu_network_step(void *state, const struct network_step *step) {
+    return trainer_step(trainer_of(state), step);
+}
+
+l3a_status cpu_network_read(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values) {
+    return trainer_read(trainer_of(state), layer, kind, part, values);
+}
+
+l3a_status cpu_network_write(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values) {
+    return trainer_write(trainer_of(state), layer, kind, part, values);
 }

@@ -1,8 +1,6 @@
 /* The loops of the kernels, included by one file per kind of processor. They are written so that compilers vectorise them: no
  * branches inside, and sums kept in LANES parts.
  *
- * erf(x) = 1 − (a₁t + … + a₅t⁵) e^(−x²), t = 1 / (1 + p·x), x ≥ 0 (Abramowitz and Stegun 7.1.26); error 1.5·10⁻⁷.
- * softmax(s)ᵢ = e^(sᵢ − max s) / Σ e^(sⱼ − max s).
  * attention: for each head, softmax(Q Kᵀ / √width) V, a block of queries at a time.
  * layer norm: w (x − mean) / √(variance + ε) + b over the numbers of a token.
  *
@@ -10,58 +8,13 @@
  * constant where it matters, so that each loop is compiled for both. */
 #include "net/cpu/bfloat16.h"
 #include "net/cpu/kernels.h"
+#include "net/cpu/loops.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Arrays on the stack: the scores of one block of queries, which stay in the second-level cache; channels with the padding of a
- * layout. */
-enum { LANES = 16, ATTENTION_SCORES = ATTENTION_TOKENS, EXCITE_PADDING = 64 };
-
-INLINE float gelu(float x) {
-    const float z = fabsf(x) * 0.707106781F;
-    const float t = 1.0F / (1.0F + 0.3275911F * z);
-    const float tail =
-        ((((1.061405429F * t - 1.453152027F) * t + 1.421413741F) * t - 0.284496736F) * t + 0.254829592F) * t * exponential(-z * z);
-    const float erf = x < 0 ? tail - 1.0F : 1.0F - tail;
-    return 0.5F * x * (1.0F + erf);
-}
-
-INLINE float sum_of(size_t count, const float *values) {
-    float parts[LANES] = {0}, sum = 0;
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t j = 0; j < LANES; j++) {
-            parts[j] += values[i + j];
-        }
-    }
-    for (; i < count; i++) {
-        sum += values[i];
-    }
-    for (size_t j = 0; j < LANES; j++) {
-        sum += parts[j];
-    }
-    return sum;
-}
-
-INLINE float product_of(size_t count, const float *left, const float *right) {
-    float parts[LANES] = {0}, sum = 0;
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t j = 0; j < LANES; j++) {
-            parts[j] += left[i + j] * right[i + j];
-        }
-    }
-    for (; i < count; i++) {
-        sum += left[i] * right[i];
-    }
-    for (size_t j = 0; j < LANES; j++) {
-        sum += parts[j];
-    }
-    return sum;
-}
+/* Channels on the stack, with the padding of a layout. */
+enum { EXCITE_PADDING = 64 };
 
 INLINE float load(enum number_type type, const void *values, size_t at) {
     return type == NUMBER_FLOAT32 ? ((const float *)values)[at] : bfloat16_widen(((const uint16_t *)values)[at]);
@@ -87,11 +40,6 @@ static void store_row(enum number_type type, const float *row, size_t count, voi
     } else {
         round_numbers(row, 0, count, (uint16_t *)values + at);
     }
-}
-
-/* The offset at which a block of a picture's channels begins. */
-INLINE size_t block_at(const struct layout *layout, size_t picture, size_t block) {
-    return (picture * (layout->padded / layout->block) + block) * layout->height * layout->width * layout->block;
 }
 
 static void space_to_depth_rows(const struct kernel_call *call, size_t first, size_t last) {
@@ -164,12 +112,6 @@ INLINE void pool_row(const struct kernel_call *call, struct window row, size_t b
             pool_lanes(call, &row, block, c, block - c, row.out + x * block + c, type, largest);
         }
     }
-}
-
-INLINE size_t mirrored(size_t at, size_t step, size_t size) {
-    /* position at + step − 1, mirrored at both ends */
-    const size_t place = at + step;
-    return place == 0 ? 1 : place - 1 < size ? place - 1 : 2 * size - 1 - place;
 }
 
 INLINE void blur_row(const struct kernel_call *call, const struct window *row, size_t y, size_t block, enum number_type type) {
@@ -422,32 +364,6 @@ static void layer_norms(const struct kernel_call *call, size_t first, size_t las
         if (rounds) {
             store_row(NUMBER_BFLOAT16, out, width, call->output, row * width);
         }
-    }
-}
-
-INLINE void softmax(size_t count, float *values) {
-    float largest[LANES], most = -FLT_MAX;
-    size_t i = 0;
-    for (size_t j = 0; j < LANES; j++) {
-        largest[j] = -FLT_MAX;
-    }
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t j = 0; j < LANES; j++) {
-            largest[j] = values[i + j] > largest[j] ? values[i + j] : largest[j];
-        }
-    }
-    for (; i < count; i++) {
-        most = values[i] > most ? values[i] : most;
-    }
-    for (size_t j = 0; j < LANES; j++) {
-        most = largest[j] > most ? largest[j] : most;
-    }
-    for (i = 0; i < count; i++) {
-        values[i] = exponential(values[i] - most);
-    }
-    const float share = 1.0F / sum_of(count, values);
-    for (i = 0; i < count; i++) {
-        values[i] *= share;
     }
 }
 

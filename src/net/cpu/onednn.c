@@ -11,22 +11,16 @@
 
 #ifdef L3A_HAVE_ONEDNN
 #include "base/memory.h"
+#include "net/cpu/onednn.h"
+#include "net/cpu/train.h"
 
-#include <dnnl.h>
 #include <stdint.h>
 #include <string.h>
-
-struct state {
-    l3a_context *context;
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    size_t block; /* of channels */
-};
 
 enum { ARGUMENTS = 5, ALIGNMENT = 64 };
 
 struct operation {
-    const struct state *state;
+    const struct onednn *state;
     dnnl_primitive_desc_t description;
     dnnl_primitive_t primitive;
     dnnl_memory_t source, factors, bias, output, scratchpad;
@@ -35,16 +29,7 @@ struct operation {
     void *memory;
 };
 
-#define CHECK(call)                                                                                                                \
-    do {                                                                                                                           \
-        const dnnl_status_t result = (call);                                                                                       \
-        if (result != dnnl_success) {                                                                                              \
-            status = refused(state, result, #call);                                                                                \
-            goto done;                                                                                                             \
-        }                                                                                                                          \
-    } while (0)
-
-static l3a_status refused(const struct state *state, dnnl_status_t result, const char *call) {
+l3a_status onednn_refused(const struct onednn *state, dnnl_status_t result, const char *call) {
     return result == dnnl_out_of_memory
                ? fail(state->context, L3A_ERROR_MEMORY, "free some memory, or use a smaller network", "oneDNN ran out of memory")
                : fail(state->context, L3A_ERROR_STATE,
@@ -52,8 +37,8 @@ static l3a_status refused(const struct state *state, dnnl_status_t result, const
                       "oneDNN failed (status %d): %s", (int)result, call);
 }
 
-static void close_state(void *opaque) {
-    struct state *state = opaque;
+void onednn_close(void *opaque) {
+    struct onednn *state = opaque;
     if (state) {
         dnnl_stream_destroy(state->stream);
         dnnl_engine_destroy(state->engine);
@@ -61,8 +46,8 @@ static void close_state(void *opaque) {
     }
 }
 
-static l3a_status open_state(l3a_context *context, void **opened) {
-    struct state *state = NULL;
+l3a_status onednn_open(l3a_context *context, void **opened) {
+    struct onednn *state = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *state, &state));
     state->context = context;
@@ -72,13 +57,13 @@ static l3a_status open_state(l3a_context *context, void **opened) {
     *opened = state;
     state = NULL;
 done:
-    close_state(state);
+    onednn_close(state);
     return status;
 }
 
-static size_t block_of(const void *state, size_t channels) {
+size_t onednn_block(const void *state, size_t channels) {
     (void)channels;
-    return ((const struct state *)state)->block;
+    return ((const struct onednn *)state)->block;
 }
 
 static dnnl_data_type_t type_of(enum number_type type) {
@@ -86,7 +71,7 @@ static dnnl_data_type_t type_of(enum number_type type) {
 }
 
 /* oneDNN's description of a value; `any` leaves the layout open. */
-static dnnl_status_t map_form(const struct layout *layout, size_t batch, bool any, dnnl_memory_desc_t *form) {
+dnnl_status_t onednn_map_form(const struct layout *layout, size_t batch, bool any, dnnl_memory_desc_t *form) {
     const dnnl_dims_t sizes = {(dnnl_dim_t)batch, (dnnl_dim_t)layout->channels, (dnnl_dim_t)layout->height,
                                (dnnl_dim_t)layout->width};
     const dnnl_format_tag_t tag = any                                 ? dnnl_format_tag_any
@@ -127,7 +112,7 @@ static void release_operation(void *opaque) {
     }
 }
 
-static l3a_status make_attributes(const struct state *state, const struct net_layer *layer, dnnl_primitive_attr_t *attributes) {
+static l3a_status make_attributes(const struct onednn *state, const struct net_layer *layer, dnnl_primitive_attr_t *attributes) {
     dnnl_post_ops_t after = NULL;
     l3a_status status = L3A_OK;
     CHECK(dnnl_primitive_attr_create(attributes));
@@ -152,7 +137,7 @@ done:
 }
 
 /* How many groups of a convolution are computed as one. */
-static size_t joined_groups(const struct state *state, const struct net_layer *layer) {
+size_t onednn_joined_groups(const struct onednn *state, const struct net_layer *layer) {
     const size_t in = layer->from.channels / layer->groups, out = layer->to.channels / layer->groups;
     const bool by_channel = in == 1 && out == 1; /* for which oneDNN has code of its own */
     for (size_t joined = 1; layer->groups > 1 && !by_channel && joined <= state->block; joined++) {
@@ -163,17 +148,21 @@ static size_t joined_groups(const struct state *state, const struct net_layer *l
     return 1;
 }
 
+size_t onednn_spread_place(const struct net_layer *layer, size_t joined, size_t out) {
+    const size_t size = layer->from.channels / layer->groups * layer->kernel * layer->kernel;
+    return (out * joined + out / (layer->to.channels / layer->groups) % joined) * size;
+}
+
 /* The factors of joined groups: those between different ones are zero. NULL if no groups are joined. */
-static l3a_status spread_factors(const struct state *state, const struct product *product, float **spread) {
+static l3a_status spread_factors(const struct onednn *state, const struct product *product, float **spread) {
     const struct net_layer *layer = product->layer;
-    const size_t joined = layer->kind == LAYER_CONVOLUTION ? joined_groups(state, layer) : 1;
+    const size_t joined = layer->kind == LAYER_CONVOLUTION ? onednn_joined_groups(state, layer) : 1;
     l3a_status status = L3A_OK;
     if (joined > 1) {
         const size_t out = layer->to.channels, size = layer->from.channels / layer->groups * layer->kernel * layer->kernel;
         TRY(allocate_zeroed(state->context, out * joined * size, sizeof **spread, spread));
         for (size_t o = 0; o < out; o++) {
-            const size_t place = o / (out / layer->groups) % joined;
-            memcpy(*spread + (o * joined + place) * size, product->factors + o * size, size * sizeof **spread);
+            memcpy(*spread + onednn_spread_place(layer, joined, o), product->factors + o * size, size * sizeof **spread);
         }
     }
 done:
@@ -181,12 +170,12 @@ done:
 }
 
 /* The factors in the layout of the checkpoint, or of a type whose layout is left open. */
-static l3a_status factor_form(const struct state *state, const struct net_layer *layer, bool any, enum number_type number,
+l3a_status onednn_factor_form(const struct onednn *state, const struct net_layer *layer, bool any, enum number_type number,
                               dnnl_memory_desc_t *form) {
     const dnnl_data_type_t type = type_of(number);
     const dnnl_dim_t out = (dnnl_dim_t)layer->to.channels, in = (dnnl_dim_t)layer->from.channels,
                      kernel = (dnnl_dim_t)layer->kernel;
-    const dnnl_dim_t groups = layer->kind == LAYER_LINEAR ? 1 : (dnnl_dim_t)(layer->groups / joined_groups(state, layer));
+    const dnnl_dim_t groups = layer->kind == LAYER_LINEAR ? 1 : (dnnl_dim_t)(layer->groups / onednn_joined_groups(state, layer));
     l3a_status status = L3A_OK;
     if (layer->kind == LAYER_LINEAR) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){in, out}, type, any ? dnnl_format_tag_any : dnnl_ba));
@@ -201,7 +190,7 @@ done:
     return status;
 }
 
-static l3a_status bias_form(const struct state *state, const struct net_layer *layer, dnnl_memory_desc_t *form) {
+static l3a_status bias_form(const struct onednn *state, const struct net_layer *layer, dnnl_memory_desc_t *form) {
     l3a_status status = L3A_OK;
     memset(form, 0, sizeof *form);
     if (layer->parameters[BIAS].values && layer->kind == LAYER_LINEAR) {
@@ -215,16 +204,16 @@ done:
 
 /* oneDNN may choose Winograd's algorithm for a 3 x 3 convolution, which needs fewer multiplications; features stay within 1e-6 of
  * those in float64. */
-static l3a_status describe_convolution(const struct state *state, const struct product *product,
+static l3a_status describe_convolution(const struct onednn *state, const struct product *product,
                                        const_dnnl_primitive_attr_t attributes, struct operation *operation) {
     const struct net_layer *layer = product->layer;
     const dnnl_dim_t stride = (dnnl_dim_t)layer->stride, padding = (dnnl_dim_t)layer->padding;
     dnnl_memory_desc_t source, factors, bias, output;
     dnnl_convolution_desc_t what;
     l3a_status status = L3A_OK;
-    CHECK(map_form(&product->from, product->batch, false, &source));
-    CHECK(map_form(&product->to, product->batch, product->to.block == 0, &output));
-    TRY(factor_form(state, layer, true, product->from.type, &factors));
+    CHECK(onednn_map_form(&product->from, product->batch, false, &source));
+    CHECK(onednn_map_form(&product->to, product->batch, product->to.block == 0, &output));
+    TRY(onednn_factor_form(state, layer, true, product->from.type, &factors));
     TRY(bias_form(state, layer, &bias));
     CHECK(dnnl_convolution_forward_desc_init(&what, dnnl_forward_inference, dnnl_convolution_auto, &source, &factors,
                                              layer->parameters[BIAS].values ? &bias : NULL, &output,
@@ -236,7 +225,7 @@ done:
 }
 
 /* A matrix product instead of oneDNN's own linear layer, which reaches half the speed on these shapes (version 2.6). */
-static l3a_status describe_linear(const struct state *state, const struct product *product, const_dnnl_primitive_attr_t attributes,
+static l3a_status describe_linear(const struct onednn *state, const struct product *product, const_dnnl_primitive_attr_t attributes,
                                   struct operation *operation) {
     const struct net_layer *layer = product->layer;
     const dnnl_dim_t rows = (dnnl_dim_t)(product->batch * layer->to.height * layer->to.width);
@@ -247,7 +236,7 @@ static l3a_status describe_linear(const struct state *state, const struct produc
                                        type_of(product->from.type), dnnl_ab));
     CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels},
                                        type_of(product->to.type), dnnl_ab));
-    TRY(factor_form(state, layer, true, product->from.type, &factors));
+    TRY(onednn_factor_form(state, layer, true, product->from.type, &factors));
     TRY(bias_form(state, layer, &bias));
     CHECK(dnnl_matmul_desc_init(&what, &source, &factors, layer->parameters[BIAS].values ? &bias : NULL, &output));
     CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
@@ -255,7 +244,7 @@ done:
     return status;
 }
 
-static l3a_status describe(const struct state *state, struct product *product, struct operation *operation) {
+static l3a_status describe(const struct onednn *state, struct product *product, struct operation *operation) {
     struct layout *to = &product->to;
     dnnl_primitive_attr_t attributes = NULL;
     l3a_status status = L3A_OK;
@@ -277,7 +266,7 @@ done:
     return status;
 }
 
-static l3a_status pack(const struct state *state, const struct product *product, const struct operation *twin,
+static l3a_status pack(const struct onednn *state, const struct product *product, const struct operation *twin,
                        struct operation *operation) {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t reorder_description = NULL;
@@ -295,7 +284,7 @@ static l3a_status pack(const struct state *state, const struct product *product,
             "oneDNN wants the parameters of a layer in another layout than before");
     TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->factor_form) + ALIGNMENT, 1, &operation->memory));
     operation->packed = (void *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    TRY(factor_form(state, product->layer, false, NUMBER_FLOAT32, &plain));
+    TRY(onednn_factor_form(state, product->layer, false, NUMBER_FLOAT32, &plain));
     CHECK(dnnl_memory_create(&operation->factors, &operation->factor_form, state->engine, operation->packed));
     TRY(spread_factors(state, product, &spread));
     CHECK(dnnl_memory_create(&from, &plain, state->engine, spread ? spread : (void *)(uintptr_t)product->factors));
@@ -313,7 +302,7 @@ done:
     return status;
 }
 
-static l3a_status make_memories(const struct state *state, struct product *product, struct operation *operation) {
+static l3a_status make_memories(const struct onednn *state, struct product *product, struct operation *operation) {
     float *bias_values = product->layer->parameters[BIAS].values;
     const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(operation->description, dnnl_query_scratchpad_md, 0);
     dnnl_memory_desc_t bias;
@@ -333,7 +322,7 @@ done:
 }
 
 static l3a_status prepare(void *opaque, struct product *product, const void *twin, void **prepared) {
-    const struct state *state = opaque;
+    const struct onednn *state = opaque;
     struct operation *operation = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(state->context, 1, sizeof *operation, &operation));
@@ -351,7 +340,7 @@ done:
 
 static l3a_status run(void *opaque, const void *input, void *output, float *scratch) {
     const struct operation *operation = opaque;
-    const struct state *state = operation->state;
+    const struct onednn *state = operation->state;
     l3a_status status = L3A_OK;
     CHECK(dnnl_memory_set_data_handle(operation->source, (void *)(uintptr_t)input));
     CHECK(dnnl_memory_set_data_handle(operation->output, output));
@@ -373,9 +362,9 @@ static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float s
                (dnnl_dim_t)b_stride, 0.0F, c, (dnnl_dim_t)c_stride);
 }
 
-static const struct products products = {.open = open_state,
-                                         .close = close_state,
-                                         .block = block_of,
+const struct products onednn_products = {.open = onednn_open,
+                                         .close = onednn_close,
+                                         .block = onednn_block,
                                          .prepare = prepare,
                                          .run = run,
                                          .release = release_operation,
@@ -392,11 +381,20 @@ static bool supports(const struct network_use *use) {
 }
 
 static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
-    return supports(use)
-               ? cpu_network_open(&products, network, use->numbers, state)
+    if (use->training && use->numbers == NUMBER_FLOAT32) {
+        return cpu_network_train(&onednn_train_products, network, use, state);
+    }
+    return use->training
+               ? fail(network->context, L3A_ERROR_OPTION, "use float32", "networks on the processor train in float32 alone")
+           : supports(use)
+               ? cpu_network_open(&onednn_products, network, use->numbers, state)
                : fail(network->context, L3A_ERROR_OPTION, "use float32",
                       use->numbers == NUMBER_FLOAT16 ? "networks on the processor cannot run in float16"
                                                      : "this processor has no instructions for bf16 (AVX512_BF16 or AMX_BF16)");
+}
+
+static l3a_status plan(const struct network *network, const struct network_use *use, struct network_plan *plan) {
+    return trainer_plan(&onednn_train_products, network, use, plan);
 }
 
 const struct network_back_end onednn_back_end = {.name = "onednn",
@@ -406,7 +404,14 @@ const struct network_back_end onednn_back_end = {.name = "onednn",
                                                  .open = open,
                                                  .run = cpu_network_run,
                                                  .share = cpu_network_share,
-                                                 .close = cpu_network_close};
+                                                 .close = cpu_network_close,
+                                                 .plan = plan,
+                                                 .forward = cpu_network_forward,
+                                                 .backward = cpu_network_backward,
+                                                 .gradient_square = cpu_network_gradient_square,
+                                                 .step = cpu_network_step,
+                                                 .read = cpu_network_read,
+                                                 .write = cpu_network_write};
 
 #else
 

@@ -282,8 +282,7 @@ static l3a_status run_layer(const struct program *program, size_t index, const f
     return L3A_OK;
 }
 
-/* Leaves the layout behind: planes, without padding. */
-static void copy_planes(const struct layout *layout, size_t batch, const float *values, float *planes) {
+void program_copy_planes(const struct layout *layout, size_t batch, const float *values, float *planes) {
     const size_t pixels = layout->height * layout->width;
     for (size_t i = 0; i < batch * layout->channels; i++) {
         const size_t picture = i / layout->channels, c = i % layout->channels;
@@ -305,7 +304,7 @@ l3a_status program_run(const struct program *program, const float *pictures, flo
     for (size_t i = 0; i < net->output_count; i++) {
         const struct layout *layout = &program->layouts[net->outputs[i].value];
         const size_t size = layout->channels * layout->height * layout->width;
-        copy_planes(layout, program->batch, arena + program->places[net->outputs[i].value], outputs[i] + first * size);
+        program_copy_planes(layout, program->batch, arena + program->places[net->outputs[i].value], outputs[i] + first * size);
     }
 done:
     return status;

@@ -34,4 +34,7 @@ void program_close(struct program *program);
  * of outputs. The arena has program->arena floats, aligned to 64 bytes. */
 l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *const *outputs, size_t first);
 
+/* Leaves the layout behind: planes, without padding. */
+void program_copy_planes(const struct layout *layout, size_t batch, const float *values, float *planes);
+
 #endif

@@ -1,7 +1,7 @@
-/* The training of a network with a linear head: what belongs together while it lasts. trainer.c opens it, epochs.c trains,
+/* The training of a network with a linear head: what belongs together while it lasts. training.c opens it, epochs.c trains,
  * training_state.c keeps it in a file so that it can be resumed, and train.c is the public call. */
-#ifndef L3A_TRAINER_H
-#define L3A_TRAINER_H
+#ifndef L3A_TRAINING_H
+#define L3A_TRAINING_H
 
 #include "net/backbone.h"
 #include "train/batches.h"
@@ -23,7 +23,7 @@ struct training_position {
     double seconds;  /* … and what it has taken */
 };
 
-struct trainer {
+struct training {
     l3a_context *context;
     struct train_settings settings;
     l3a_backbone_options backbone;
@@ -61,26 +61,26 @@ struct trainer {
 };
 
 /* Reads the checkpoint, chooses pictures and parameters, and plans. Close it even if this fails. */
-l3a_status trainer_open(l3a_context *context, const struct network_back_end *back_end, const char *checkpoint,
-                        const l3a_dataset *train, const l3a_dataset *validation, const l3a_train_options *options,
-                        struct trainer *trainer);
+l3a_status training_open(l3a_context *context, const struct network_back_end *back_end, const char *checkpoint,
+                         const l3a_dataset *train, const l3a_dataset *validation, const l3a_train_options *options,
+                         struct training *training);
 /* Opens what training takes besides. */
-l3a_status trainer_start(struct trainer *trainer);
-void trainer_close(struct trainer *trainer);
+l3a_status training_start(struct training *training);
+void training_close(struct training *training);
 /* Trains to the end, from where it is. When it is cancelled, the state is written. */
-l3a_status trainer_run(struct trainer *trainer);
+l3a_status training_run(struct training *training);
 /* The values that are written at the end: those of the best epoch, or as they are. */
-l3a_status trainer_value(void *trainer, size_t layer, enum parameter_kind kind, float *values);
-const float *trainer_head(const struct trainer *trainer);
+l3a_status training_value(void *training, size_t layer, enum parameter_kind kind, float *values);
+const float *training_head(const struct training *training);
 /* What the checkpoint records of the training. */
-l3a_status trainer_record(const struct trainer *trainer, text_list *keys, text_list *values);
+l3a_status training_record(const struct training *training, text_list *keys, text_list *values);
 
 /* Writes the state to its path. */
-l3a_status training_state_write(struct trainer *trainer);
+l3a_status training_state_write(struct training *training);
 /* How many threads the training in a state has. */
 l3a_status training_state_threads(l3a_context *context, const char *path, int *threads);
 /* Goes on from the state at the path, if that is one of the same training. */
-l3a_status training_state_read(struct trainer *trainer);
+l3a_status training_state_read(struct training *training);
 
 /* l3a_train_prepare() and l3a_train() with a back end of the caller's choice. */
 l3a_status train_prepare(l3a_context *context, const struct network_back_end *back_end, const char *checkpoint,

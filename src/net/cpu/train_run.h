@@ -1,0 +1,19 @@
+/* Runs the steps of training, forward and backward. */
+#ifndef L3A_TRAIN_RUN_H
+#define L3A_TRAIN_RUN_H
+
+#include "net/cpu/train_program.h"
+#include "net/cpu/train_store.h"
+
+/* The numbers that a run works on. */
+struct train_numbers {
+    const struct train_store *store;
+    float *arena, *statistics;
+};
+
+/* Forward. training: batch norms measure these pictures. */
+l3a_status train_forward(const struct train_program *program, const struct train_numbers *numbers, bool training,
+                         const float *pictures, float *const *outputs);
+l3a_status train_backward(const struct train_program *program, const struct train_numbers *numbers, const float *const *gradients);
+
+#endif
