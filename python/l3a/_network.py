@@ -8,12 +8,12 @@ from ._library import sized
 Channels = Union[float, Iterable[float]]  # one number, or one for each of red, green and blue
 Choices = Mapping[Optional[str], int]
 _POOLS: Choices = {None: Pool.DEFAULT, "cls": Pool.CLS, "mean": Pool.MEAN, "cls+mean": Pool.CLS_MEAN, "max": Pool.MAX,
-                    "map": Pool.MAP, "projection": Pool.PROJECTION}
+                   "map": Pool.MAP, "projection": Pool.PROJECTION}
 _FILTERS: Choices = {None: Filter.BILINEAR, "bilinear": Filter.BILINEAR, "bicubic": Filter.BICUBIC}
 _ACTIVATIONS: Choices = {None: Activation.DEFAULT, "gelu": Activation.GELU, "quick_gelu": Activation.QUICK_GELU,
-                          "tanh_gelu": Activation.TANH_GELU}
+                         "tanh_gelu": Activation.TANH_GELU}
 _PRECISIONS: Choices = {None: NetworkPrecision.USUAL, "float32": NetworkPrecision.FLOAT32, "bf16": NetworkPrecision.BF16,
-                         "float16": NetworkPrecision.FLOAT16}
+                        "float16": NetworkPrecision.FLOAT16}
 _WAYS: Choices = {"squash": 0, "checkpoint": 1}
 
 

@@ -50,7 +50,7 @@ const struct option train_options[] = {
 };
 
 /* Options that change nothing in what is written, so that it does not record them. */
-static const char *const unrecorded[] = {"o", "save-every", "resume", "dry-run", "report", "format", NULL};
+static const char *const unrecorded[] = {"o", "memory", "save-every", "resume", "dry-run", "report", "format", NULL};
 
 /* What the epochs gave, as the page takes it. */
 struct course {

@@ -42,10 +42,14 @@ static l3a_train_options usual_options(void) {
                                .save_seconds = 1e-9};
 }
 
+/* What trains. */
+static const struct network_back_end *back_end = &rounded_back_end;
+
 static l3a_status train(l3a_context *with, const l3a_train_options *options) {
     l3a_train_report report;
-    const l3a_status status = train_with(with, &rounded_back_end, network, dataset, dataset, options, path, &report);
-    assert_true(status != L3A_OK || (report.epochs == options->epochs && report.steps == options->epochs * STEPS));
+    const l3a_status status = train_with(with, back_end, network, dataset, dataset, options, path, &report);
+    assert_true(status != L3A_OK || (report.epochs == options->epochs &&
+                                     report.steps == options->epochs * ((PICTURES + options->batch - 1) / options->batch)));
     return status;
 }
 
@@ -178,6 +182,25 @@ static void statistics_of_batch_norms_go_on_as_well(void **state) {
     network = vit;
 }
 
+static void so_do_the_back_ends_of_the_processor(void **state) {
+    (void)state;
+    const l3a_backbone_options backbone = {.size = sizeof backbone, .side = 64};
+    char *vit = network;
+    for (size_t i = 0; network_back_end_at(i); i++) {
+        back_end = network_back_end_at(i);
+        if (back_end->available() && back_end->forward) {
+            l3a_train_options options = usual_options();
+            cancel_everywhere(options, 1);
+            network = write_small_network(context, folder, "resnet.safetensors", small_resnet);
+            options.backbone = &backbone;
+            cancel_everywhere(options, 1);
+            free(network);
+            network = vit;
+        }
+    }
+    back_end = &rounded_back_end;
+}
+
 /* One step a call. The command of the first call is recorded. */
 static void a_training_can_be_interrupted_after_each_step(void **state) {
     (void)state;
@@ -285,9 +308,10 @@ static l3a_status resume_once(l3a_context *with, void *argument) {
 static void want_of_memory_is_an_error(void **state) {
     (void)state;
     l3a_train_options options = usual_options();
-    struct patience_of patience = {.left = 3};
+    struct patience_of patience = {.left = 2};
     char *kept = path_in(folder, "kept.training");
     options.epochs = 1;
+    options.batch = PICTURES;
     options.trained = "norms";
     options.save_seconds = -1;
     assert_true(fail_each_allocation(train_once, &options) > 100);
@@ -351,12 +375,12 @@ static void a_state_belongs_to_one_training(void **state) {
     }
     l3a_train_options again = options;
     again.resume = 1;
-    assert_fails(context, train_with(context, &rounded_back_end, other_network, dataset, dataset, &again, path, &report),
-                 L3A_ERROR_MISMATCH, "network");
-    assert_fails(context, train_with(context, &rounded_back_end, network, other_dataset, dataset, &again, path, &report),
-                 L3A_ERROR_MISMATCH, "pictures");
-    assert_fails(context, train_with(context, &rounded_back_end, network, dataset, other_dataset, &again, path, &report),
-                 L3A_ERROR_MISMATCH, "validation pictures");
+    assert_fails(context, train_with(context, back_end, other_network, dataset, dataset, &again, path, &report), L3A_ERROR_MISMATCH,
+                 "network");
+    assert_fails(context, train_with(context, back_end, network, other_dataset, dataset, &again, path, &report), L3A_ERROR_MISMATCH,
+                 "pictures");
+    assert_fails(context, train_with(context, back_end, network, dataset, other_dataset, &again, path, &report), L3A_ERROR_MISMATCH,
+                 "validation pictures");
     train_undisturbed(&again);
 }
 
@@ -388,8 +412,8 @@ static void paths_must_differ(void **state) {
     (void)state;
     l3a_train_options options = usual_options();
     l3a_train_report report;
-    assert_fails(context, train_with(context, &rounded_back_end, network, dataset, dataset, &options, network, &report),
-                 L3A_ERROR_ARGUMENT, "is the checkpoint that is to be trained");
+    assert_fails(context, train_with(context, back_end, network, dataset, dataset, &options, network, &report), L3A_ERROR_ARGUMENT,
+                 "is the checkpoint that is to be trained");
     options.state = network;
     assert_fails(context, train(context, &options), L3A_ERROR_ARGUMENT, "is the checkpoint that is to be trained");
     options.state = path;
@@ -403,6 +427,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cancelled_training_goes_on_to_the_same_bytes),
         cmocka_unit_test(statistics_of_batch_norms_go_on_as_well),
+        cmocka_unit_test(so_do_the_back_ends_of_the_processor),
         cmocka_unit_test(a_training_can_be_interrupted_after_each_step),
         cmocka_unit_test(the_number_of_threads_stays),
         cmocka_unit_test(a_full_disk_leaves_the_last_state),
