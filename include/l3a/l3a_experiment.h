@@ -29,15 +29,17 @@ typedef struct l3a_adapt_options {
     const char *how;
     const char *protocol;              /* as in l3a_protocol_parse(); NULL: B0-C10 */
     const char *class_order;           /* as in l3a_class_order(); NULL: lexicographic */
-    const l3a_train_options *training; /* replaces what `how` says; without classes, which are those of the first phase. NULL:
-                                        * nothing is replaced */
+    const l3a_train_options *training; /* replaces what `how` says; without classes, which are those of the first phase, and a
+                                        * command, in whose place the adaptation is recorded. NULL: nothing is replaced */
+    int keep; /* 1: a file at the path that records the same adaptation of the same backbone is kept, and nothing is trained;
+               * another one is L3A_ERROR_MISMATCH. 0: a file is replaced */
 } l3a_adapt_options;
 
 /* Says what l3a_adapt() would do, as l3a_train_prepare() does. NULL options: the defaults. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_adapt_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
                                         const l3a_adapt_options *options, l3a_train_plan *plan);
-/* Adapts a backbone to the first phase of a data set to learn from, and writes it to `path` as l3a_train() does. NULL options: the
- * defaults; NULL report: not wanted. Since 0.16. */
+/* Adapts a backbone to the first phase of a data set to learn from, and writes it to `path` as l3a_train() does. The report of what
+ * was kept is all 0. NULL options: the defaults; NULL report: not wanted. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_adapt(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
                                 const l3a_adapt_options *options, const char *path, l3a_train_report *report);
 

@@ -723,6 +723,7 @@ class l3a_adapt_options(Structure):
         ("protocol", c_char_p),
         ("class_order", c_char_p),
         ("training", c_void_p),
+        ("keep", c_int),
     ]
 
 

@@ -79,15 +79,15 @@ class Pictures:
                          resume=1)
         network = network_options(*("float32" if name == "backbone_precision" else self.options[name] for name in NETWORK))
         training.backbone, training.picture = ctypes.addressof(network), ctypes.addressof(self.picture)
-        options = sized(l3a_adapt_options, how=encode(self.how), protocol=encode(protocol), class_order=encode(orders[0]))
+        options = sized(l3a_adapt_options, how=encode(self.how), protocol=encode(protocol), class_order=encode(orders[0]),
+                        keep=int(resume))
         options.training = ctypes.addressof(training)
         plan, path = sized(l3a_train_plan), Path(folder) / "adapted.safetensors"
         given = (path_bytes(self.backbone), dataset.handle, ctypes.byref(options))
         context.call("l3a_adapt_prepare", *given, ctypes.byref(plan))
         self.adapted = plan.settings + b", seed %d" % seed
         Path(folder).mkdir(exist_ok=True)
-        if not (resume and path.is_file()):
-            context.call("l3a_adapt", *given, path_bytes(path), None)
+        context.call("l3a_adapt", *given, path_bytes(path), None)
         return path_bytes(path)
 
     def open(self, context: Context, folder: str, views: Sequence[int], protocol: str, orders: Sequence[str], seed: int,

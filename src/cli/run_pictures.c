@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { TRAIN, TEST, SETS, SPLIT = 256, PATH = 4096 };
 
@@ -305,6 +304,7 @@ static bool choose_adaptation(struct pictures *pictures, const struct request *r
                                           .how = how,
                                           .protocol = request->options.protocol,
                                           .class_order = request->options.class_order,
+                                          .keep = argument(arguments, "resume") != NULL,
                                           .training = &pictures->training};
     return true;
 }
@@ -331,27 +331,27 @@ static int plan_adaptation(struct pictures *pictures, struct request *request) {
     return EXIT_DONE;
 }
 
-/* Puts the adapted backbone in the place of the other one. With --resume, one that is there is used. */
+/* Puts the adapted backbone in the place of the other one. */
 static int adapt(struct pictures *pictures) {
     const struct arguments *arguments = pictures->arguments;
     const char *folder = argument(arguments, "o");
-    const bool there = snprintf(pictures->adapted, PATH, "%s/adapted.safetensors", folder) < PATH &&
-                       argument(arguments, "resume") && access(pictures->adapted, F_OK) == 0;
     l3a_train_report report = {.size = sizeof report};
-    l3a_status status = L3A_OK;
     l3a_backbone_free(pictures->backbone);
     pictures->backbone = NULL;
+    snprintf(pictures->adapted, PATH, "%s/adapted.safetensors", folder);
     if (mkdir(folder, 0777) && errno != EEXIST) {
         complain(arguments, "%s: cannot create this folder: %s", folder, strerror(errno));
         return EXIT_USAGE;
     }
-    if (!there) {
-        status = l3a_adapt(arguments->context, argument(arguments, "backbone"), pictures->sets[TRAIN].dataset, &pictures->adapt,
-                           pictures->adapted, &report);
-    }
-    if (status == L3A_OK && !there && !arguments->quiet) {
+    l3a_status status = l3a_adapt(arguments->context, argument(arguments, "backbone"), pictures->sets[TRAIN].dataset,
+                                  &pictures->adapt, pictures->adapted, &report);
+    if (status == L3A_OK && !arguments->quiet) {
         progress_clear();
-        fprintf(stderr, "adapted in %.1f s: %s\n", report.seconds, pictures->adapted);
+        if (report.steps) {
+            fprintf(stderr, "adapted in %.1f s: %s\n", report.seconds, pictures->adapted);
+        } else {
+            fprintf(stderr, "adapted before: %s\n", pictures->adapted);
+        }
     }
     if (status == L3A_OK) {
         status = l3a_backbone_open(arguments->context, pictures->adapted, &pictures->network, &pictures->backbone);

@@ -104,6 +104,11 @@ expect 0 '' l3a run "${options[@]}" --adapt norms --adapt-epochs 12 --quiet -o k
 check 'a training that was killed goes on' cmp whole/adapted.safetensors killed/adapted.safetensors
 check 'and nothing is left of it' test ! -e killed/adapted.safetensors.training
 
+mkdir other # as after a kill between the adaptation and the run
+cp first/adapted.safetensors other/
+expect 2 'was adapted in another way' run_adapted --adapt-seed 3 --resume -o other
+expect 0 'adapted before' run_adapted --resume -o other
+
 # the other ways
 expect 0 '' l3a run "${options[@]}" --adapt released --quiet -o released
 check 'released' grep -q '"adapted": "released: all, 1 epoch ' released/run.json
