@@ -186,6 +186,9 @@ l3a_status l3a_adapt(l3a_context *context, const char *checkpoint, const l3a_dat
     bool made = false;
     struct adaptation adaptation = {.classes = NULL};
     NEED(context, context, checkpoint, dataset, path);
+    if (report) {
+        TRY(CHECK_SIZED(context, report));
+    }
     TRY(adaptation_read(context, dataset, options, &adaptation));
     TRY(make_record(context, checkpoint, dataset, &adaptation));
     TRY(adaptation.keep ? is_made(context, checkpoint, &adaptation, path, &made) : L3A_OK);
