@@ -9,7 +9,7 @@
                        cmake -B build-carry -DL3A_BENCH=ON -DL3A_TESTS=ON -DL3A_HEIF=OFF -DL3A_SERVE=OFF -DL3A_FIGURE=OFF -DL3A_MPI=OFF
                        cmake --build build-carry --target l3a_command l3a_cuda bench_gpu bench_device_network bench_load test_cuda test_cuda_networks
   old.tar.xz       the same of an older version's build, which needs its command alone
-  voc.tar          each N-th picture of both splits, with its annotation
+  voc.tar.xz       each N-th picture of both splits, with its annotation
   FILE.xz          feature files, for example, compressed
 
 There, if links and folders are slow to copy, once for each archive:
@@ -68,7 +68,7 @@ def ids_of(voc, split, every):
 
 
 def pack_voc(voc, every, path):
-    with tempfile.TemporaryDirectory() as work, tarfile.open(path, "w", dereference=True) as archive:
+    with tempfile.TemporaryDirectory() as work, tarfile.open(path, "w:xz", preset=1, dereference=True, format=tarfile.USTAR_FORMAT) as archive:
         for split in SPLITS:
             names = ids_of(voc, split, every)
             table = Path(work) / f"{split}.txt"
@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--voc", type=Path)
     parser.add_argument("--every", type=int, default=3)
     parser.add_argument("files", type=Path, nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         for name, build in ("programs", options.build), ("old", options.old):
@@ -95,7 +95,7 @@ def main():
                 add_programs(build, Path(work) / name)
                 pack(Path(work) / name, options.folder / f"{name}.tar.xz")
     if options.voc:
-        pack_voc(options.voc, options.every, options.folder / "voc.tar")
+        pack_voc(options.voc, options.every, options.folder / "voc.tar.xz")
     for path in options.files:
         (options.folder / f"{path.name}.xz").write_bytes(lzma.compress(path.read_bytes(), preset=6))
     for path in sorted(options.folder.iterdir()):

@@ -23,6 +23,7 @@ struct device {
     l3a_context *context;
     const struct plugin_host *host;
     int number;
+    char name[256];
     bool has_tensors;            /* products of TF32 numbers are far faster than those of float32 numbers */
     cudaStream_t stream, copier; /* copier: for features, ahead of the work */
     cudaMemPool_t pool, stored;  /* stored: for scatters */

@@ -224,7 +224,16 @@ static void shared_parameters_give_the_same_features(void **unused) {
 
 /* ---- Memory that runs out ---- */
 
-/* The N-th allocation of the device fails: opening says so, and running goes on with fewer pictures at a time. */
+/* Whether the back end says that it has room for so many pictures alone. */
+static bool says_room(const l3a_backbone *backbone, size_t count) {
+    char text[256], wanted[64];
+    backbone->back_end->describe(backbone->state, MANY, text, sizeof text);
+    snprintf(wanted, sizeof wanted, ", room for %zu pictures at a time", count);
+    return strstr(text, count ? wanted : "room for") != NULL;
+}
+
+/* The N-th allocation of the device fails: opening says so, and running goes on with fewer pictures at a time, which is known from
+ * then on. */
 static void less_memory_means_smaller_batches(void **unused) {
     (void)unused;
     const struct network_case *test = &cases[0];
@@ -240,6 +249,8 @@ static void less_memory_means_smaller_batches(void **unused) {
             met = !context->failing_allocation;
             smaller += met && number;
             check("fewer at a time", 0, expected ? expected : features, features, MANY * 64);
+            assert_true(met && number ? says_room(backbone, 64) || says_room(backbone, 8) || says_room(backbone, 1)
+                                      : !says_room(backbone, 0));
             free(number ? features : NULL);
             expected = number ? expected : features;
         } else {
