@@ -172,6 +172,19 @@ expect 2 'list.csv' find_ --like list.csv
 expect 2 'words need a checkpoint with its ImageNet classifier' find_ --word dog
 expect 2 'words need a checkpoint with its ImageNet classifier' find_ --words
 
+# ---- A model that knows no tag yet ----
+mkdir few && cp photos/2023/p00.jpg photos/2023/p03.jpg few
+l3a teach empty.l3a taught/00.png --tags disc --backbone "$demo" --dim 128 --quiet >said && l3a undo empty.l3a >said || fail 'undo' said
+expect 0 '' l3a index empty.l3a few
+expect 0 '' l3a find empty.l3a --like few/p03.jpg --format json
+holds 'pictures are found, and none has a tag' "assert [row['tags'] for row in data] == [[], []] and os.path.basename(data[0]['path']) == 'p03.jpg', data"
+expect 0 '' l3a find empty.l3a --untagged --format paths
+check 'all of them' test "$(sort stdout)" = "$(printf 'few/p00.jpg\nfew/p03.jpg')"
+cp photos/2023/p06.jpg few
+expect 1 'the model has learned no class yet' l3a tag empty.l3a --watch few
+check 'what to do' grep -q 'learn or teach a class first' stderr
+check 'nothing was tagged' grep -q '^0 pictures tagged' stderr
+
 # ---- Moved, renamed, copied, changed and removed files ----
 state() { l3a index pets.l3a --format json --quiet >stdout 2>stderr; }
 mv photos/2023/p00.jpg photos/2024/sea/moved.jpg
