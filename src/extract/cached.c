@@ -69,11 +69,12 @@ static l3a_status add_computation(const struct wish *wish, XXH3_state_t *key) {
                                 wish->options.views,     wish->picture.pixel_limit};
     TRY(l3a_machine_query(wish->context, &machine));
     backbone_record(info, wish->picture.orient, &record);
-    print_engine(wish->backbone, engine);
+    print_engine(wish->backbone, l3a_dataset_rows(wish->dataset) * view_rows(wish->options.views), engine);
     for (size_t i = 0; i < PROVENANCE; i++) {
         add_text(key, record.values[i]);
     }
     add_text(key, l3a_version());
+    add_text(key, wish->backbone->back_end->name);
     add_text(key, engine);
     add_text(key, machine.instructions);
     add_text(key, strcmp(wish->backbone->back_end->name, "blas") == 0 ? machine.blas : "");

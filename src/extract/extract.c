@@ -44,6 +44,7 @@ struct extraction {
     size_t first, rows;              /* pictures of the data set: the first one, and how many */
     struct picture_source *pictures; /* these */
     size_t views;
+    char engine[ENGINE_TEXT]; /* what of a device changes the last bits of features; "" on the processor */
     struct part_file part;
     struct todo todo;
     size_t *good; /* rows that could be read */
@@ -53,17 +54,15 @@ struct extraction {
     uint16_t *halves; /* of a picture */
 };
 
-static bool is_on_device(const struct extraction *e) {
-    return e->backbone->back_end == network_back_end_of_device(e->backbone->context);
+static void find_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
+    print_engine(e->backbone, e->rows * view_rows(e->views), text);
 }
 
 /* Features of the processor are as before there were others. */
 static void add_engine(XXH3_state_t *state, const struct extraction *e) {
-    if (is_on_device(e)) {
-        char text[ENGINE_TEXT];
+    if (e->engine[0]) {
         const uint64_t computed = (uint64_t)e->info->computed;
-        print_engine(e->backbone, text);
-        XXH3_64bits_update(state, text, strlen(text) + 1);
+        XXH3_64bits_update(state, e->engine, strlen(e->engine) + 1);
         XXH3_64bits_update(state, &computed, sizeof computed);
     }
 }
@@ -141,12 +140,19 @@ done:
     return status;
 }
 
+static void forget_todo(struct extraction *e) {
+    release(e->context, e->todo.firsts);
+    release(e->context, e->todo.pictures);
+    e->todo = (struct todo){0};
+}
+
 /* Lists whole batches only, so that each picture is computed as in an extraction without interruption. */
 static l3a_status list_todo(struct extraction *e) {
     l3a_context *context = e->context;
     struct todo *todo = &e->todo;
     l3a_status status = L3A_OK;
     size_t changes = 0, example = 0;
+    forget_todo(e);
     TRY(allocate(context, e->rows / e->batch + 1, sizeof *todo->firsts, &todo->firsts));
     TRY(allocate(context, e->rows, sizeof *todo->pictures, &todo->pictures));
     for (size_t first = 0; first < e->rows; first += e->batch) {
@@ -190,7 +196,15 @@ static l3a_status judge_batch(const struct extraction *e, const struct intake *i
     return L3A_OK;
 }
 
-static l3a_status extract_todo(struct extraction *e) {
+/* Whether the device does not compute as it did when the extraction began, because another program has taken its memory. */
+static bool has_other_engine(const struct extraction *e) {
+    char now[ENGINE_TEXT];
+    find_engine(e, now);
+    return strcmp(now, e->engine) != 0;
+}
+
+/* *again: what has been extracted cannot be used with the rest. */
+static l3a_status extract_todo(struct extraction *e, bool *again) {
     l3a_context *context = e->context;
     const struct todo *todo = &e->todo;
     l3a_status status = L3A_OK;
@@ -198,10 +212,17 @@ static l3a_status extract_todo(struct extraction *e) {
     struct intake intake = {0};
     size_t done = 0;
     loader_options_for(e->info, &e->picture, e->views, &options);
+    *again = false;
     TRY(intake_open(context, e->backbone, &options, todo->pictures, todo->picture_count, e->batch, &intake));
     for (size_t i = 0; i < todo->count; i++) {
         TRY(report_progress(context, "extract", done, todo->picture_count));
         TRY(intake_next(&intake, batch_size(e, todo->firsts[i]), e->features));
+        *again = has_other_engine(e);
+        if (*again) {
+            report_note(context, "%s: the device has room for fewer pictures at a time than before: the extraction begins again",
+                        e->path);
+            goto done;
+        }
         TRY(judge_batch(e, &intake));
         TRY(part_file_write(&e->part, todo->firsts[i], &intake, e->features));
         done += intake.count;
@@ -289,7 +310,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
     const size_t classes = l3a_dataset_class_count(e->dataset);
     text_builder names = {.context = context}, bad = {.context = context};
     struct backbone_record record;
-    char text[64], engine[ENGINE_TEXT];
+    char text[64];
     backbone_record(e->info, e->picture.orient, &record);
     for (size_t i = 0; i < classes; i++) {
         text_builder_print(&names, "%s%s", i ? "\n" : "", l3a_dataset_class(e->dataset, i));
@@ -318,10 +339,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         TRY(text_record_set(context, keys, values, extraction_record, text));
         snprintf(text, sizeof text, "%zu", all_batches(e));
         TRY(text_record_set(context, keys, values, batches_record, text));
-        if (is_on_device(e)) {
-            print_engine(e->backbone, engine);
-            TRY(text_record_set(context, keys, values, engine_record, engine));
-        }
+        TRY(e->engine[0] ? text_record_set(context, keys, values, engine_record, e->engine) : L3A_OK);
     }
 done:
     text_builder_free(&names);
@@ -389,7 +407,22 @@ static l3a_status extraction_prepare(struct extraction *e) {
     }
     TRY(allocate(context, e->batch, row * sizeof *e->features, &e->features));
     TRY(allocate(context, row, sizeof *e->halves, &e->halves));
-    TRY(part_file_open(context, e->path, identity(e), e->rows, e->batch, row, &e->part));
+done:
+    return status;
+}
+
+/* Extracts what is missing, the same way as what is there. */
+static l3a_status extract_pictures(struct extraction *e) {
+    const size_t row = view_rows(e->views) * e->info->width;
+    l3a_status status = L3A_OK;
+    bool again = true;
+    while (again) {
+        find_engine(e, e->engine);
+        part_file_close(&e->part);
+        TRY(part_file_open(e->context, e->path, identity(e), e->rows, e->batch, row, &e->part));
+        TRY(list_todo(e));
+        TRY(extract_todo(e, &again));
+    }
 done:
     return status;
 }
@@ -398,8 +431,7 @@ static void extraction_free(struct extraction *e) {
     l3a_context *context = e->context;
     part_file_close(&e->part);
     release(context, e->good);
-    release(context, e->todo.firsts);
-    release(context, e->todo.pictures);
+    forget_todo(e);
     release(context, e->pictures);
     release(context, e->features);
     release(context, e->halves);
@@ -426,8 +458,7 @@ l3a_status extract_named(l3a_context *context, l3a_backbone *backbone, l3a_datas
     FAIL_IF(!views_known(e.views), context, L3A_ERROR_ARGUMENT, "use 1, 5, 9 or 14", "pictures cannot have %zu views", e.views);
     TRY(take_shard(&e));
     TRY(extraction_prepare(&e));
-    TRY(list_todo(&e));
-    TRY(extract_todo(&e));
+    TRY(extract_pictures(&e));
     TRY(sort_out_rows(&e));
     TRY(write_features(&e));
     TRY(remove_file(context, e.part.path));

@@ -89,12 +89,16 @@ void intake_close(struct intake *intake) {
     }
 }
 
-void print_engine(const l3a_backbone *backbone, char text[ENGINE_TEXT]) {
+void print_engine(const l3a_backbone *backbone, size_t count, char text[ENGINE_TEXT]) {
     const struct network_back_end *back_end = backbone->back_end;
-    const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, backbone_batch(backbone));
-    if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
-        memcpy(text + length, ", ", 3);
-        back_end->describe(backbone->state, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+    const size_t batch = backbone_batch(backbone);
+    text[0] = '\0';
+    if (back_end == network_back_end_of_device(backbone->context)) {
+        const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, batch);
+        if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
+            memcpy(text + length, ", ", 3);
+            back_end->describe(backbone->state, count < batch ? count : batch, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+        }
     }
 }
 
