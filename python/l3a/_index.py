@@ -433,7 +433,7 @@ class Library:
             except Error as error:
                 if error.status not in (Status.ERROR_STATE, Status.ERROR_CHECKSUM) or self._handle is None:
                     raise
-        if not features:
+        if not features or not self.tagger.classes:
             return [Tags() for _ in ids]
         rows = numpy.ascontiguousarray(list(features.values()))
         with self.tagger._reader() as reader:

@@ -45,6 +45,7 @@ struct writer {
     size_t sidecars, unchanged, failed;
     double group; /* of the row before */
     l3a_status status;
+    int told; /* the exit code of an error that the reader has, and that was explained */
 };
 
 static bool is_sure(const struct given *tag) {
@@ -331,8 +332,11 @@ static l3a_status write_some(struct writer *writer, size_t first, size_t count) 
         scored += status == L3A_OK;
     }
     status = scored ? l3a_reader_score(writer->reader, writer->features, scored, take_tags, writer) : L3A_OK;
-    if (status != L3A_OK && status != L3A_ERROR_CANCELLED) {
-        complain(writer->indexed->arguments, "%s", l3a_reader_error_text(writer->reader));
+    if (status == L3A_ERROR_STATE) { /* the model has learned no class yet: no picture has a tag */
+        memset(writer->scored, 0, sizeof writer->scored);
+    } else if (status != L3A_OK && status != L3A_ERROR_CANCELLED) {
+        writer->told = explain_error(writer->indexed->arguments, status, l3a_reader_error_text(writer->reader),
+                                     l3a_reader_error_hint(writer->reader));
         return status;
     }
     if (!interrupted && !ferror(writer->form->printer.to)) {
@@ -400,7 +404,7 @@ static int finish(const struct writer *writer, l3a_status status) {
     if (writer->form->xmp && !arguments->quiet) {
         fprintf(stderr, "XMP files: %zu written, %zu unchanged, %zu failed\n", writer->sidecars, writer->unchanged, writer->failed);
     }
-    const int code = interrupted ? EXIT_INTERRUPTED : indexed_explain(writer->indexed, status);
+    const int code = interrupted ? EXIT_INTERRUPTED : writer->told ? writer->told : indexed_explain(writer->indexed, status);
     return code == EXIT_DONE && writer->failed ? EXIT_USAGE : code;
 }
 

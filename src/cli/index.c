@@ -129,9 +129,12 @@ static l3a_status work(struct indexed *indexed, const l3a_look_options *options,
 /* ---- The end ---- */
 
 /* A content that the index knew and that is nowhere else was moved if a file has gone. Otherwise it is where it was: a file with
- * another time, or an index that was made again. */
+ * another time, or an index that was made again. Of the files that changed, these are at least as many as nothing else was. */
 static uint64_t moved(const struct work *work) {
-    return work->look.moved < work->scan.gone ? work->look.moved : work->scan.gone;
+    const uint64_t others = work->look.looked + work->look.failed + work->look.copies,
+                   touched = work->scan.changed > others ? work->scan.changed - others : 0,
+                   known = work->look.moved > touched ? work->look.moved - touched : 0;
+    return known < work->scan.gone ? known : work->scan.gone;
 }
 
 static void print_folders(struct printer *printer, const struct indexed *indexed) {
@@ -189,7 +192,7 @@ static void print_table(const struct indexed *indexed, const struct work *work) 
     print_count(work->look.moved - moved(work), "recognised", "recognised");
     print_count(work->look.copies, "copy", "copies");
     print_count(work->scan.changed, "changed", "changed");
-    print_count(work->scan.gone, "gone", "gone");
+    print_count(work->scan.gone - moved(work), "gone", "gone"); /* JSON has all old places */
     print_count(info->failed, "cannot be read", "cannot be read");
     print_count(info->others, "video, RAW or other file", "videos, RAW or other files");
     print_count(info->waiting, "still to be looked at", "still to be looked at");

@@ -49,16 +49,16 @@ static const struct manual manuals[] = {
      "process on the same "
      "kind of machine would have written.",
      "Features of your own pictures:\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data list:pets.csv --split train -o train.safetensors\n"
+     "  l3a extract --backbone vit-tiny --data list:pets.csv --split train -o train.safetensors\n"
      "Features of the VOC 2007 test pictures, at half the file size:\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split test --float16 -o test.safetensors\n"
+     "  l3a extract --backbone vit-tiny --data voc:VOCdevkit --split test --float16 -o test.safetensors\n"
      "Features of the pictures in a hundred tar files, which are not unpacked:\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data 'tar:shard-{0000..0099}.tar' -o train.safetensors\n"
+     "  l3a extract --backbone vit-tiny --data 'tar:shard-{0000..0099}.tar' -o train.safetensors\n"
      "Start this on as many machines as you like, in a folder that they share:\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --shards 32 -o train.safetensors\n"
+     "  l3a extract --backbone vit-tiny --data voc:VOCdevkit --split trainval --shards 32 -o train.safetensors\n"
      "Two machines, each with half of the pictures:\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --shard 1/2 -o shard-1.safetensors\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --shard 2/2 -o shard-2.safetensors\n"
+     "  l3a extract --backbone vit-tiny --data voc:VOCdevkit --split trainval --shard 1/2 -o shard-1.safetensors\n"
+     "  l3a extract --backbone vit-tiny --data voc:VOCdevkit --split trainval --shard 2/2 -o shard-2.safetensors\n"
      "  l3a merge shard-1.safetensors shard-2.safetensors -o train.safetensors\n"},
     {"run",
      "Learns the classes of a training set phase by phase, evaluates on a test set after every phase, and prints the results. One "
@@ -182,9 +182,9 @@ static const struct manual manuals[] = {
      "tagged, and the exit code is then 2.\n"
      "CSV has one row per tag; a picture without a tag has one row with no class and no number.",
      "Tag two pictures:\n"
-     "  l3a predict pets.safetensors --backbone vit_tiny.safetensors holiday1.jpg holiday2.jpg\n"
+     "  l3a predict pets.safetensors --backbone vit-tiny holiday1.jpg holiday2.jpg\n"
      "Tag all pictures in a folder with three tags each, as CSV:\n"
-     "  find photos -name '*.jpg' | l3a predict pets.safetensors --backbone vit_tiny.safetensors - --top 3 --format csv\n"},
+     "  find photos -name '*.jpg' | l3a predict pets.safetensors --backbone vit-tiny - --top 3 --format csv\n"},
     {"tag",
      "Tags pictures, and all pictures in folders and their subfolders; tar:FILE.tar stands for the pictures in a tar file, which "
      "is "
@@ -275,7 +275,7 @@ static const struct manual manuals[] = {
      "this lesson; otherwise if half of the pictures to be tagged show none of the tags. They are estimated from the pictures in "
      "the history, each scored as if it had not been taught.",
      "Make a model and teach it a first tag:\n"
-     "  l3a teach pets.l3a photos/cats --tags cat --backbone vit_tiny.safetensors\n"
+     "  l3a teach pets.l3a photos/cats --tags cat --backbone vit-tiny\n"
      "Teach two tags that a picture shows:\n"
      "  l3a teach pets.l3a sofa1.jpg sofa2.jpg --tags cat,sofa\n"
      "Say that something is not there:\n"
@@ -385,7 +385,7 @@ static const struct manual manuals[] = {
      "Your own pictures and model:\n"
      "  l3a serve pets.l3a --library photos\n"
      "Start with a model that knows nothing yet:\n"
-     "  l3a serve pets.l3a --backbone vit_tiny.safetensors --library photos\n"
+     "  l3a serve pets.l3a --backbone vit-tiny --library photos\n"
      "Let other machines in, with a token:\n"
      "  l3a serve pets.l3a --listen 0.0.0.0:8080 --token-file token\n"},
     {"info",
@@ -393,7 +393,7 @@ static const struct manual manuals[] = {
      "or a NumPy array. Verifies the checksums, if the file has any. Of a file with many tensors, only the first few are listed "
      "unless --tensors is given.",
      "Find out which network a checkpoint contains:\n"
-     "  l3a info vit_tiny.safetensors\n"
+     "  l3a info vit-tiny\n"
      "Get the classes of a model, as JSON:\n"
      "  l3a info pets.l3a --format json\n"},
     {"report",
@@ -427,9 +427,9 @@ static const struct manual manuals[] = {
      "See what l3a will use on this machine:\n"
      "  l3a doctor\n"
      "See how fast a network is here:\n"
-     "  l3a doctor --backbone vit_tiny.safetensors\n"
+     "  l3a doctor --backbone vit-tiny\n"
      "And on a GPU:\n"
-     "  l3a doctor --backbone vit_tiny.safetensors --device cuda\n"},
+     "  l3a doctor --backbone vit-tiny --device cuda\n"},
     {"demo",
      "Shows everything l3a does, without data and without a network connection. Draws labelled pictures, computes their features "
      "with a small backbone that is part of this program and was trained on drawings of other things, learns them in phases with "

@@ -38,6 +38,7 @@ struct watching {
         time_t since;
     } unread[UNREAD]; /* could not be read, perhaps because they were still being written */
     size_t unread_count;
+    int told; /* the exit code of an error that the reader has, and that was explained */
 };
 
 /* ---- What there is to tag ---- */
@@ -181,10 +182,15 @@ static l3a_status tag_scored(struct watching *watching) {
     if (watching->scored) {
         status = l3a_reader_score(watching->reader, watching->features, watching->scored, take_tags, watching);
     }
+    if (status != L3A_OK) {
+        progress_clear();
+        watching->told = explain_error(watching->arguments, status, l3a_reader_error_text(watching->reader),
+                                       l3a_reader_error_hint(watching->reader));
+    }
     for (size_t i = 0; i < watching->scored; i++) {
         free(watching->paths[i]);
     }
-    watching->tagged += watching->scored;
+    watching->tagged += status == L3A_OK ? watching->scored : 0;
     watching->scored = 0;
     return status;
 }
@@ -345,7 +351,7 @@ static int watch(struct watching *watching) {
                 plural(watching->tagged, "picture", "pictures"), watching->run->bad, watching->run->written,
                 watching->run->unchanged, watching->run->failed);
     }
-    return interrupted ? EXIT_DONE : indexed_explain(&watching->indexed, status);
+    return interrupted ? EXIT_DONE : watching->told ? watching->told : indexed_explain(&watching->indexed, status);
 }
 
 /* ---- The command ---- */

@@ -155,6 +155,7 @@ l3a_status device_open_number(l3a_context *context, const struct plugin_host *ho
     TRY(find_device(context, host, number, &properties));
     TRY(host->allocate(context, 1, sizeof *device, &device));
     *device = (struct device){.context = context, .host = host, .number = number, .has_tensors = has_tensors(number)};
+    snprintf(device->name, sizeof device->name, "%s", properties.name);
     status = open_parts(device);
     if (status != L3A_OK) {
         device_close_number(context, device);

@@ -23,6 +23,7 @@ struct device {
     l3a_context *context;
     const struct plugin_host *host;
     int number;
+    char name[256];
     bool has_tensors;            /* products of TF32 numbers are far faster than those of float32 numbers */
     cudaStream_t stream, copier; /* copier: for features, ahead of the work */
     cudaMemPool_t pool, stored;  /* stored: for scatters */
@@ -54,6 +55,8 @@ l3a_status device_memory_left(l3a_context *context, uint64_t *available);
 /* Memory of the device: count * size bytes, and at least one. *memory is NULL on failure. Its contents are unknown, or zeros. */
 l3a_status device_allocate(struct device *device, size_t count, size_t size, void *memory);
 l3a_status device_allocate_zeroed(struct device *device, size_t count, size_t size, void *memory);
+/* Whether there is room for so many bytes besides what learning is planned to need and has not yet allocated. */
+bool device_has_room(struct device *device, size_t bytes);
 /* The same for what a scatter keeps: pinned memory of the processor if the device has no room. */
 l3a_status device_store(struct device *device, size_t count, size_t size, void *memory);
 l3a_status device_store_zeroed(struct device *device, size_t count, size_t size, void *memory);

@@ -111,8 +111,7 @@ l3a_status device_allocate(struct device *device, size_t count, size_t size, voi
     return allocate_from(device, device->pool, count, size, memory);
 }
 
-/* Whether the device has room for a scatter, besides what is planned and not yet allocated. */
-static bool has_room(struct device *device, size_t bytes) {
+bool device_has_room(struct device *device, size_t bytes) {
     uint64_t available = 0, used = 0, reserved = 0;
     if (device_memory_left(device->context, &available) != L3A_OK) {
         return false;
@@ -128,7 +127,7 @@ l3a_status device_store(struct device *device, size_t count, size_t size, void *
     if (__builtin_mul_overflow(count, size, &bytes)) {
         return out_of_memory(device, count, size);
     }
-    if (has_room(device, bytes)) {
+    if (device_has_room(device, bytes)) {
         status = allocate_from(device, device->stored, count, size, memory);
     }
     if (status == L3A_ERROR_MEMORY) {

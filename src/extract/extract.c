@@ -45,6 +45,7 @@ struct extraction {
     size_t first, rows;              /* pictures of the data set: the first one, and how many */
     struct picture_source *pictures; /* these */
     size_t views;
+    char engine[ENGINE_TEXT]; /* what of a device changes the last bits of features; "" on the processor */
     struct part_file part;
     struct todo todo;
     size_t *good; /* rows that could be read */
@@ -58,23 +59,26 @@ static bool is_on_device(const struct extraction *e) {
     return e->backbone->back_end == network_back_end_of_device(e->backbone->context);
 }
 
-/* What of a device changes the last bits of features: "cuda, batches of 256, …" */
+/* "cuda, batches of 256, …" */
 static void print_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
     const struct network_back_end *back_end = e->backbone->back_end;
-    const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, e->batch);
-    if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
-        memcpy(text + length, ", ", 3);
-        back_end->describe(e->backbone->state, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+    const size_t views = view_rows(e->views), most = e->rows < e->batch ? e->rows * views : e->batch;
+    text[0] = '\0';
+    if (is_on_device(e)) {
+        const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, e->batch);
+        if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
+            memcpy(text + length, ", ", 3);
+            back_end->describe(e->backbone->state, most < e->batch ? most : e->batch, text + length + 2,
+                               ENGINE_TEXT - (size_t)length - 2);
+        }
     }
 }
 
 /* Features of the processor are as before there were others. */
 static void add_engine(XXH3_state_t *state, const struct extraction *e) {
-    if (is_on_device(e)) {
-        char text[ENGINE_TEXT];
+    if (e->engine[0]) {
         const uint64_t computed = (uint64_t)e->info->computed;
-        print_engine(e, text);
-        XXH3_64bits_update(state, text, strlen(text) + 1);
+        XXH3_64bits_update(state, e->engine, strlen(e->engine) + 1);
         XXH3_64bits_update(state, &computed, sizeof computed);
     }
 }
@@ -152,12 +156,19 @@ done:
     return status;
 }
 
+static void forget_todo(struct extraction *e) {
+    release(e->context, e->todo.firsts);
+    release(e->context, e->todo.pictures);
+    e->todo = (struct todo){0};
+}
+
 /* Lists whole batches only, so that each picture is computed as in an extraction without interruption. */
 static l3a_status list_todo(struct extraction *e) {
     l3a_context *context = e->context;
     struct todo *todo = &e->todo;
     l3a_status status = L3A_OK;
     size_t changes = 0, example = 0;
+    forget_todo(e);
     TRY(allocate(context, e->rows / e->batch + 1, sizeof *todo->firsts, &todo->firsts));
     TRY(allocate(context, e->rows, sizeof *todo->pictures, &todo->pictures));
     for (size_t first = 0; first < e->rows; first += e->batch) {
@@ -201,7 +212,15 @@ static l3a_status judge_batch(const struct extraction *e, const struct intake *i
     return L3A_OK;
 }
 
-static l3a_status extract_todo(struct extraction *e) {
+/* Whether the device does not compute as it did when the extraction began, because another program has taken its memory. */
+static bool has_other_engine(const struct extraction *e) {
+    char now[ENGINE_TEXT];
+    print_engine(e, now);
+    return strcmp(now, e->engine) != 0;
+}
+
+/* *again: what has been extracted cannot be used with the rest. */
+static l3a_status extract_todo(struct extraction *e, bool *again) {
     l3a_context *context = e->context;
     const struct todo *todo = &e->todo;
     l3a_status status = L3A_OK;
@@ -209,10 +228,17 @@ static l3a_status extract_todo(struct extraction *e) {
     struct intake intake = {0};
     size_t done = 0;
     loader_options_for(e->info, &e->picture, e->views, &options);
+    *again = false;
     TRY(intake_open(context, e->backbone, &options, todo->pictures, todo->picture_count, e->batch, &intake));
     for (size_t i = 0; i < todo->count; i++) {
         TRY(report_progress(context, "extract", done, todo->picture_count));
         TRY(intake_next(&intake, batch_size(e, todo->firsts[i]), e->features));
+        *again = has_other_engine(e);
+        if (*again) {
+            report_note(context, "%s: the device has room for fewer pictures at a time than before: the extraction begins again",
+                        e->path);
+            goto done;
+        }
         TRY(judge_batch(e, &intake));
         TRY(part_file_write(&e->part, todo->firsts[i], &intake, e->features));
         done += intake.count;
@@ -300,7 +326,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
     const size_t classes = l3a_dataset_class_count(e->dataset);
     text_builder names = {.context = context}, bad = {.context = context};
     struct backbone_record record;
-    char text[64], engine[ENGINE_TEXT];
+    char text[64];
     backbone_record(e->info, e->picture.orient, &record);
     for (size_t i = 0; i < classes; i++) {
         text_builder_print(&names, "%s%s", i ? "\n" : "", l3a_dataset_class(e->dataset, i));
@@ -329,10 +355,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         TRY(text_record_set(context, keys, values, extraction_record, text));
         snprintf(text, sizeof text, "%zu", all_batches(e));
         TRY(text_record_set(context, keys, values, batches_record, text));
-        if (is_on_device(e)) {
-            print_engine(e, engine);
-            TRY(text_record_set(context, keys, values, engine_record, engine));
-        }
+        TRY(e->engine[0] ? text_record_set(context, keys, values, engine_record, e->engine) : L3A_OK);
     }
 done:
     text_builder_free(&names);
@@ -400,7 +423,22 @@ static l3a_status extraction_prepare(struct extraction *e) {
     }
     TRY(allocate(context, e->batch, row * sizeof *e->features, &e->features));
     TRY(allocate(context, row, sizeof *e->halves, &e->halves));
-    TRY(part_file_open(context, e->path, identity(e), e->rows, e->batch, row, &e->part));
+done:
+    return status;
+}
+
+/* Extracts what is missing, the same way as what is there. */
+static l3a_status extract_pictures(struct extraction *e) {
+    const size_t row = view_rows(e->views) * e->info->width;
+    l3a_status status = L3A_OK;
+    bool again = true;
+    while (again) {
+        print_engine(e, e->engine);
+        part_file_close(&e->part);
+        TRY(part_file_open(e->context, e->path, identity(e), e->rows, e->batch, row, &e->part));
+        TRY(list_todo(e));
+        TRY(extract_todo(e, &again));
+    }
 done:
     return status;
 }
@@ -409,8 +447,7 @@ static void extraction_free(struct extraction *e) {
     l3a_context *context = e->context;
     part_file_close(&e->part);
     release(context, e->good);
-    release(context, e->todo.firsts);
-    release(context, e->todo.pictures);
+    forget_todo(e);
     release(context, e->pictures);
     release(context, e->features);
     release(context, e->halves);
@@ -433,8 +470,7 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
     FAIL_IF(!views_known(e.views), context, L3A_ERROR_ARGUMENT, "use 1, 5, 9 or 14", "pictures cannot have %zu views", e.views);
     TRY(take_shard(&e));
     TRY(extraction_prepare(&e));
-    TRY(list_todo(&e));
-    TRY(extract_todo(&e));
+    TRY(extract_pictures(&e));
     TRY(sort_out_rows(&e));
     TRY(write_features(&e));
     TRY(remove_file(context, e.part.path));

@@ -256,7 +256,7 @@ static l3a_status set_aside(l3a_context *context, const char *path, const file_d
         TRY(fail_system(context, path, "rename", errno));
     }
     TRY(sync_folder_of(context, path));
-    report_warning(context, "%s: the index is damaged, and is made again; the damaged one is %s", path, aside.text);
+    report_warning(context, "%s: the index is damaged, and was moved to %s", path, aside.text);
 done:
     text_builder_free(&aside);
     return status;

@@ -22,6 +22,10 @@ static l3a_status open_classifier(l3a_library *library) {
     if (!tagger->backbone_path) {
         status = fail(library->context, L3A_ERROR_MISMATCH, "use the model that it was packed from",
                       "%s: a packed model has no classifier, so it knows no words", tagger->path);
+    } else if (info->layer) {
+        status =
+            fail(library->context, L3A_ERROR_MISMATCH, "use a model whose features are those of the whole network",
+                 "the features are those after block %zu; words need the last, which the classifier was trained on", info->layer);
     } else {
         status = classifier_read(library->context, tagger->backbone_path, info->pool, info->width, &library->classifier);
     }

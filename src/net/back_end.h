@@ -73,9 +73,10 @@ struct network_back_end {
     void (*close)(void *state);
     /* How long the largest batch takes on a device, without its way there and back; NULL if it has no way to go. */
     l3a_status (*measure)(void *state, size_t *pictures, double *seconds);
-    /* What the last bits of features depend on besides the batch, such as the kind of device, versions of libraries and kernels
-     * that were chosen. An extraction goes on, and its shards are joined, only where this is the same. NULL: nothing. */
-    void (*describe)(const void *state, char *text, size_t capacity);
+    /* What the last bits of features depend on besides the batch, such as the kind of device, versions of libraries and how many
+     * pictures the device has room for. It makes room for `count` of them, so that this is known; if another program takes the
+     * room later, the text changes. An extraction goes on, and its shards are joined, only where it is the same. NULL: nothing. */
+    void (*describe)(void *state, size_t count, char *text, size_t capacity);
 
     /* For training; NULL in a back end that only runs. `forward` runs as `run` does, at most use.pictures at a time, and keeps what
      * `backward` needs: batch norms take mean and variance from these pictures, and move those of the checkpoint towards them.

@@ -166,7 +166,7 @@ static l3a_status read_metadata_pictures(struct config_reader *reader) {
     if ((mean || deviation) && config_wants(reader, CONFIG_MEAN)) {
         if (!mean || !deviation || !parse_three(mean, means) || !parse_three(deviation, deviations)) {
             return config_fail(reader, L3A_ERROR_DATA, "l3a.mean",
-                               "and l3a.std must be there both, each with one or three numbers");
+                               "and l3a.std must both be there, each with one or three numbers");
         }
         TRY(config_set_mean(reader, "l3a.mean", means, deviations, 1));
     }

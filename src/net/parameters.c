@@ -109,6 +109,10 @@ l3a_status parameters_take(struct parameters *parameters, const char *name, size
     FAIL_IF(tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape), context, L3A_ERROR_MISMATCH, NULL,
             "the tensor %s%s has shape %s; expected %s", name, in_file(parameters, name, other),
             shape_text(tensor->rank, tensor->shape, found), shape_text(rank, shape, expected));
+    FAIL_IF(*tensor->type == 'I' || *tensor->type == 'U', context, L3A_ERROR_MISMATCH,
+            "use a checkpoint whose tensors are floats: F32, F16 or BF16",
+            "the tensor %s%s has integers (%s), as quantised checkpoints do, and they are not the network's own numbers", name,
+            in_file(parameters, name, other), tensor->type);
     TRY(allocate(context, (size_t)tensor->elements, sizeof *made, &made));
     TRY(parameters->source.read(parameters->source.owner, tensor, made));
     parameters->used[index] = true;

@@ -83,9 +83,13 @@ static l3a_status measure_tokens(const struct parameters *parameters, struct siz
         const size_t own = sizes->positions > prefixes[i] ? sizes->positions - prefixes[i] : 0, root = root_of(own);
         sizes->across = root * root == own ? root : 0;
     }
+    const size_t more = prefixes[sizes->between != NULL];
+    FAIL_IF(!sizes->across && !more, parameters->context, L3A_ERROR_MISMATCH,
+            "check that the checkpoint is complete and belongs to this network",
+            "the tensor pos_embed has %zu positions; without a cls_token, which is missing, a square number is expected",
+            sizes->positions);
     FAIL_IF(!sizes->across, parameters->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor pos_embed has %zu positions; expected %zu more than a square number", sizes->positions,
-            prefixes[sizes->between != NULL]);
+            "the tensor pos_embed has %zu positions; expected %zu more than a square number", sizes->positions, more);
 done:
     return status;
 }

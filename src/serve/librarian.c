@@ -39,6 +39,10 @@ void handle_check(struct librarian *librarian, struct handle *handle, l3a_status
     if (status == L3A_ERROR_CHECKSUM || status == L3A_ERROR_TRUNCATED) { /* opening it again makes it anew */
         handle_close(handle);
         atomic_fetch_add(&librarian->epoch, 1);
+        pthread_mutex_lock(&librarian->lock); /* the indexer fills it */
+        librarian->changed = true;
+        pthread_cond_signal(&librarian->work);
+        pthread_mutex_unlock(&librarian->lock);
     } else if (status == L3A_ERROR_IO) { /* perhaps it is not there any more */
         handle_close(handle);
     }

@@ -172,6 +172,19 @@ expect 2 'list.csv' find_ --like list.csv
 expect 2 'words need a checkpoint with its ImageNet classifier' find_ --word dog
 expect 2 'words need a checkpoint with its ImageNet classifier' find_ --words
 
+# ---- A model that knows no tag yet ----
+mkdir few && cp photos/2023/p00.jpg photos/2023/p03.jpg few
+l3a teach empty.l3a taught/00.png --tags disc --backbone "$demo" --dim 128 --quiet >said && l3a undo empty.l3a >said || fail 'undo' said
+expect 0 '' l3a index empty.l3a few
+expect 0 '' l3a find empty.l3a --like few/p03.jpg --format json
+holds 'pictures are found, and none has a tag' "assert [row['tags'] for row in data] == [[], []] and os.path.basename(data[0]['path']) == 'p03.jpg', data"
+expect 0 '' l3a find empty.l3a --untagged --format paths
+check 'all of them' test "$(sort stdout)" = "$(printf 'few/p00.jpg\nfew/p03.jpg')"
+cp photos/2023/p06.jpg few
+expect 1 'the model has learned no class yet' l3a tag empty.l3a --watch few
+check 'what to do' grep -q 'learn or teach a class first' stderr
+check 'nothing was tagged' grep -q '^0 pictures tagged' stderr
+
 # ---- Moved, renamed, copied, changed and removed files ----
 state() { l3a index pets.l3a --format json --quiet >stdout 2>stderr; }
 mv photos/2023/p00.jpg photos/2024/sea/moved.jpg
@@ -183,6 +196,14 @@ holds 'a renamed folder' "assert (data['new'], data['moved'], data['pictures']) 
 touch -d '2 hours ago' photos/2023/p03.jpg photos/2023/p06.jpg
 state
 holds 'files with another time' "assert (data['new'], data['moved'], data['recognised'], data['changed'], data['pictures']) == (0, 0, 2, 2, 70), data"
+mv photos/2024/ocean photos/2024/bay
+mv photos/2023/p09.jpg elsewhere.jpg
+touch -d '3 hours ago' photos/2023/p03.jpg
+expect 0 '' l3a index pets.l3a
+shows '0 new, 24 moved, 1 recognised, 1 changed, 1 gone; '
+mv photos/2024/bay photos/2024/ocean
+mv elsewhere.jpg photos/2023/p09.jpg
+state
 cp photos/2024/ocean/moved.jpg photos/copy.jpg
 state
 holds 'a copy' "assert (data['new'], data['moved'], data['copies'], data['pictures']) == (0, 0, 1, 71), data"
@@ -375,10 +396,10 @@ check 'the damaged one is kept' test -s pets.l3a.library.damaged-1
 expect 0 '' l3a index pets.l3a photos elsewhere --format json
 holds 'pictures after damage in the middle of the index' "assert data['pictures'] == 140 and data['new'] == 0 and data['moved'] == 0 and data['recognised'] >= 139, data"
 head -c 20000 /dev/zero | dd of=pets.l3a.library bs=1 seek=8192 conv=notrunc 2>said
-expect 0 'the index is damaged, and is made again' l3a index pets.l3a photos elsewhere --format json
+expect 0 'the index is damaged, and was moved to pets.l3a.library.damaged-' l3a index pets.l3a photos elsewhere --format json
 holds 'the same, found by index itself' "assert data['pictures'] == 140 and data['new'] == 0, data"
 head -c 5000 /dev/zero >pets.l3a.library
-expect 0 'the index is damaged, and is made again' l3a index pets.l3a photos elsewhere --format json
+expect 0 'the index is damaged, and was moved to pets.l3a.library.damaged-' l3a index pets.l3a photos elsewhere --format json
 holds 'no picture is looked at again: their features were not damaged' "assert data['pictures'] == 140 and data['new'] == 0, data"
 rm pets.l3a.library.features-*
 expect 0 'missing or damaged' l3a index pets.l3a --format json

@@ -68,6 +68,20 @@ class InAFolder(unittest.TestCase):
         return made
 
 
+class WithoutTags(InAFolder):
+    """A model that knows no tag yet finds pictures, and none has a tag."""
+
+    def test_pictures_are_found(self):
+        for i in range(3):
+            keep(draw(i, i), f"photos/{i}.png")
+        library = self.library(self.tagger())
+        library.add("photos")
+        library.index(progress=None)
+        found = library.find(like="photos/1.png")
+        self.assertEqual([len(found), os.path.basename(found[0].path), found[0].tags.names], [3, "1.png", []])
+        self.assertEqual(list(library.find("is:untagged").to_frame()["tags"]), [""] * 3)
+
+
 class Photos(InAFolder):
     """18 pictures of three colours in three folders, of which three are taught; and two files that are no pictures."""
 

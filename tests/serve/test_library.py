@@ -343,6 +343,27 @@ def damaged_meanwhile(model, library):
         assert server.stop() == 0
 
 
+def damaged_at_rest(model, library):
+    """Who searches meets the damage, while there is nothing else to do."""
+    index = Path(f"{model}.library")
+    with Server(model, "--library", library) as server:
+        settled(server, 27, failed=2)
+        wait(server, lambda s: s["said"] >= 16, "said")
+        before = find(server, "red")["total"]
+        time.sleep(1)  # the indexer rests
+        with open(index, "r+b") as file:
+            file.write(os.urandom(8192))
+        until = time.monotonic() + PATIENCE
+        while True:
+            status, answer = server.ask("GET", "/v1/find?where=red")
+            if status == 200 and answer["total"] == before and index_has(index, 27):
+                break
+            assert time.monotonic() < until, (status, answer, before)
+            time.sleep(0.1)
+        assert metrics(server)["l3a_library_looked_total"] == 0
+        assert server.stop() == 0
+
+
 def index_has(index, pictures):
     with contextlib.closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as database:
         try:
@@ -503,6 +524,7 @@ def main(scratch, folder):
     killed(scratch, model, library)
     damaged(model, library)
     damaged_meanwhile(model, library)
+    damaged_at_rest(model, library)
     only_this_folder(scratch, model, library)
     without(scratch, model, library)
     views(scratch, model, library)

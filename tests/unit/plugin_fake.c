@@ -207,9 +207,10 @@ static l3a_status fake_network_run(void *state, const float *pictures, size_t co
     return status == L3A_OK ? network_back_end_best()->run(own->state, pictures, count, outputs) : status;
 }
 
-static void fake_network_describe(const void *state, char *text, size_t capacity) {
+static void fake_network_describe(void *state, size_t count, char *text, size_t capacity) {
     const char *kernels = getenv("FAKE_KERNELS");
     (void)state;
+    (void)count;
     snprintf(text, capacity, "%s", kernels ? kernels : "kernels A");
 }
 

@@ -194,6 +194,19 @@ static void devices_that_cannot_be_used_say_why(void **state) {
     check_refused("cuda:0: a fake is too old: it has compute capability 7.0, and the plug-in needs 8.0");
 }
 
+/* Here without cuDNN, without which convolutions are slower. */
+static void a_device_is_described_with_its_libraries(void **state) {
+    char text[256];
+    (void)state;
+    reset();
+    l3a_context *context = make_context(1);
+    assert_ok(context, l3a_device_describe(context, "cuda", text, sizeof text));
+    assert_non_null(strstr(text, "a fake, "));
+    assert_non_null(strstr(text, "compute capability 9."));
+    assert_non_null(strstr(text, ", convolutions are slower without cuDNN 9: there is no cuDNN"));
+    l3a_context_free(context);
+}
+
 /* A plug-in whose CUDA libraries lack a function is not loaded: every function is looked for when it is. */
 static void missing_functions_are_named(void **state) {
     (void)state;
@@ -232,6 +245,7 @@ int main(void) {
         cmocka_unit_test_prestate(every_call_may_fail, &failures[NO_MEMORY]),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[LAUNCH_FAILURE]),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[DEVICE_LOST]),
+        cmocka_unit_test(a_device_is_described_with_its_libraries),
         cmocka_unit_test(missing_functions_are_named),
     };
     const char *plugins = getenv("L3A_TEST_PLUGINS");

@@ -224,7 +224,16 @@ static void shared_parameters_give_the_same_features(void **unused) {
 
 /* ---- Memory that runs out ---- */
 
-/* The N-th allocation of the device fails: opening says so, and running goes on with fewer pictures at a time. */
+/* Whether the back end says that it has room for so many pictures alone. */
+static bool says_room(const l3a_backbone *backbone, size_t count) {
+    char text[256], wanted[64];
+    backbone->back_end->describe(backbone->state, MANY, text, sizeof text);
+    snprintf(wanted, sizeof wanted, ", room for %zu pictures at a time", count);
+    return strstr(text, count ? wanted : "room for") != NULL;
+}
+
+/* The N-th allocation of the device fails: opening says so, and running goes on with fewer pictures at a time, which is known from
+ * then on. */
 static void less_memory_means_smaller_batches(void **unused) {
     (void)unused;
     const struct network_case *test = &cases[0];
@@ -240,6 +249,8 @@ static void less_memory_means_smaller_batches(void **unused) {
             met = !context->failing_allocation;
             smaller += met && number;
             check("fewer at a time", 0, expected ? expected : features, features, MANY * 64);
+            assert_true(met && number ? says_room(backbone, 64) || says_room(backbone, 8) || says_room(backbone, 1)
+                                      : !says_room(backbone, 0));
             free(number ? features : NULL);
             expected = number ? expected : features;
         } else {
@@ -251,6 +262,25 @@ static void less_memory_means_smaller_batches(void **unused) {
     }
     assert_true(failed_openings > 0 && smaller > 0);
     free(expected);
+    free(pictures);
+}
+
+/* Nothing is left beside what plans of learning need, so pictures are computed one at a time. */
+static void learning_comes_first(void **unused) {
+    (void)unused;
+    float *pictures = numbers_of(MANY * 3 * cases[0].side * cases[0].side, "picture"), *features[2];
+    for (int i = 0; i < 2; i++) {
+        l3a_context *context = context_with_device();
+        context->device_work = i ? UINT64_MAX / 2 : 0;
+        l3a_backbone *backbone = open_case(context, &cases[0], L3A_NETWORK_FLOAT32, false);
+        features[i] = features_of(context, backbone, pictures, MANY);
+        assert_true(i ? says_room(backbone, 1) : !says_room(backbone, 0));
+        l3a_backbone_free(backbone);
+        l3a_context_free(context);
+    }
+    check("one at a time", 0, features[0], features[1], MANY * 64);
+    free(features[0]);
+    free(features[1]);
     free(pictures);
 }
 
@@ -354,6 +384,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(features_do_not_depend_on_the_batch),
         cmocka_unit_test(shared_parameters_give_the_same_features),
         cmocka_unit_test(less_memory_means_smaller_batches),
+        cmocka_unit_test(learning_comes_first),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[NO_MEMORY]),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[LAUNCH_FAILURE]),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[DEVICE_LOST]),

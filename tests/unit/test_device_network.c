@@ -21,10 +21,11 @@ enum { WIDTH = 64, ROWS = 40, CLASSES = 3, PICTURES = 3 };
 static const char *const class_names[CLASSES] = {"ant", "bee", "cat"};
 static char *folder, *checkpoint, *pictures[PICTURES];
 
-/* The last note and the last warning, and how many there were. */
+/* The last note and the last warning, how many there were, and where extractions began. */
 static struct {
     char note[1024], warning[1024];
-    int notes, warnings;
+    int notes, warnings, beginnings;
+    const char *kernels; /* what features depend on once a batch is extracted; NULL: as before */
 } said;
 
 static int keep(const l3a_event *event, void *user) {
@@ -35,6 +36,11 @@ static int keep(const l3a_event *event, void *user) {
     } else if (event->kind == L3A_EVENT_WARNING) {
         snprintf(said.warning, sizeof said.warning, "%s", event->text);
         said.warnings++;
+    } else if (event->kind == L3A_EVENT_PROGRESS && !strcmp(event->stage, "extract")) {
+        said.beginnings += event->done == 0;
+        if (event->done && said.kernels) {
+            assert_int_equal(setenv("FAKE_KERNELS", said.kernels, 1), 0);
+        }
     }
     return 0;
 }
@@ -335,6 +341,58 @@ static void taggers_take_the_batch_of_their_network(void **state) {
     free(path);
 }
 
+/* ---- A device whose memory others take ---- */
+
+static l3a_dataset *open_pictures(l3a_context *context) {
+    char *list = path_in(folder, "pictures.csv"), name[4096];
+    l3a_dataset *dataset = NULL;
+    FILE *lines = fopen(list, "w");
+    assert_non_null(lines);
+    fprintf(lines, "path,labels\n");
+    for (size_t i = 0; i < PICTURES; i++) {
+        fprintf(lines, "%s,ant\n", pictures[i]);
+    }
+    fclose(lines);
+    snprintf(name, sizeof name, "list:%s", list);
+    assert_ok(context, l3a_dataset_open(context, name, NULL, NULL, &dataset));
+    free(list);
+    return dataset;
+}
+
+/* Batches of one picture. What features depend on changes after the first, so all are extracted anew, as the last one is, and the
+ * file says so. */
+static void an_extraction_computes_all_pictures_alike(void **state) {
+    static const char kernels_a[] = "fake, batches of 1, kernels A", kernels_b[] = "fake, batches of 1, kernels B";
+    const l3a_extract_options shard = {.size = sizeof shard, .shard = 1, .shards = 1};
+    char *path = path_in(folder, "alike.safetensors");
+    size_t length = 0;
+    (void)state;
+    assert_int_equal(setenv("FAKE_BATCH", "1", 1), 0);
+    l3a_context *context = open_device("cuda");
+    l3a_dataset *dataset = open_pictures(context);
+    for (int changes = 0; changes < 2; changes++) {
+        l3a_extract_report report = {.size = sizeof report};
+        l3a_backbone *backbone = open_with(context, L3A_NETWORK_FLOAT32);
+        said.kernels = changes ? "kernels B" : NULL;
+        assert_ok(context, l3a_extract(context, backbone, dataset, &shard, path, &report));
+        assert_int_equal(said.beginnings, 1 + changes);
+        assert_int_equal(said.notes, changes);
+        assert_non_null(strstr(said.note, changes ? "the extraction begins again" : ""));
+        assert_int_equal(report.rows, PICTURES);
+        assert_int_equal(report.resumed, 0);
+        char *file = read_bytes(path, &length);
+        assert_non_null(memmem(file, length, changes ? kernels_b : kernels_a, strlen(kernels_a)));
+        free(file);
+        l3a_backbone_free(backbone);
+    }
+    said.kernels = NULL;
+    l3a_dataset_free(dataset);
+    l3a_context_free(context);
+    assert_int_equal(unsetenv("FAKE_KERNELS"), 0);
+    assert_int_equal(unsetenv("FAKE_BATCH"), 0);
+    free(path);
+}
+
 /* ---- A device that is lost ---- */
 
 static void a_lost_device_is_an_error(void **state) {
@@ -392,6 +450,7 @@ int main(void) {
         cmocka_unit_test(float16_and_float32_are_not_mixed),
         cmocka_unit_test(a_batch_has_as_many_pictures_as_fit),
         cmocka_unit_test(taggers_take_the_batch_of_their_network),
+        cmocka_unit_test(an_extraction_computes_all_pictures_alike),
         cmocka_unit_test(a_lost_device_is_an_error),
     };
     return cmocka_run_group_tests(tests, load_fake, remove_inputs);

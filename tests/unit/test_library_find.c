@@ -520,6 +520,34 @@ static void words_are_probabilities_of_the_classifier(void **state) {
     assert_fails(context, l3a_library_find(library, &options, &found), L3A_ERROR_CLASS, "qqqq");
 }
 
+/* The classifier was trained on what the last block gives. */
+static void features_of_an_earlier_block_know_no_words(void **state) {
+    const l3a_backbone_options backbone = {.size = sizeof backbone, .layer = 1};
+    const l3a_tagger_options options = {.size = sizeof options, .backbone = small.backbone, .backbone_options = &backbone};
+    char *model = path_in(small.folder, "shallow.l3a");
+    l3a_options settings;
+    l3a_lock *lock = NULL;
+    l3a_tagger *shallow = NULL;
+    l3a_library *own = NULL;
+    l3a_found *found = NULL;
+    const char *problem = NULL;
+    (void)state;
+    options_default(&settings);
+    settings.model.dim = 48;
+    assert_ok(context, l3a_lock_take(context, model, 0, &lock));
+    assert_ok(context, l3a_tagger_create(context, model, &settings, &options, &shallow));
+    assert_ok(context, l3a_library_open(context, shallow, NULL, &own));
+    assert_ok(context, l3a_library_words(own, &problem));
+    assert_non_null(strstr(problem, "after block 1"));
+    small_library_fill(&small, context, own);
+    const l3a_find_options wanted = {.size = sizeof wanted, .word = "dog"};
+    assert_fails(context, l3a_library_find(own, &wanted, &found), L3A_ERROR_MISMATCH, "after block 1");
+    l3a_library_free(own);
+    l3a_tagger_free(shallow);
+    l3a_lock_free(lock);
+    free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_hold_the_scores_of_readers),
@@ -531,6 +559,7 @@ int main(void) {
         cmocka_unit_test(the_least_sure_come_first),
         cmocka_unit_test(like_these_are_the_closest),
         cmocka_unit_test(words_are_probabilities_of_the_classifier),
+        cmocka_unit_test(features_of_an_earlier_block_know_no_words),
     };
     return cmocka_run_group_tests(tests, open_library, close_library);
 }

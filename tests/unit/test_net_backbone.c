@@ -174,6 +174,16 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
     make_small_vit(&tensors);
     tensors.tensors[6].shape[1] = 65;
     assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "blocks.0.attn.qkv.weight has shape [192, 65]; expected [192, 64]");
+    make_small_vit(&tensors);
+    for (size_t i = 0; i < tensors.count; i++) {
+        const bool token = strcmp(tensors.tensors[i].name, "cls_token") == 0;
+        tensors.tensors[i].name = token ? "head.elsewhere" : tensors.tensors[i].name;
+    }
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH,
+                   "without a cls_token, which is missing, a square number is expected");
+    make_small_vit(&tensors);
+    tensors.tensors[6].type = "I8";
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "blocks.0.attn.qkv.weight has integers (I8), as quantised");
     tensors.count = 0;
     assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "not those of a known network");
     l3a_context_free(context);

@@ -39,5 +39,9 @@ const struct cudnn_functions *cudnn_find(char *text, size_t capacity) {
         }
         memcpy(wanted[i].place, &found, sizeof found); /* threads write the same */
     }
+    if (functions.version() / 10000 != CUDNN_MAJOR) {
+        snprintf(text, capacity, "%s is of version %zu, not of cuDNN %d", library_name, functions.version(), CUDNN_MAJOR);
+        return NULL;
+    }
     return &functions;
 }

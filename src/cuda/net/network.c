@@ -278,15 +278,19 @@ done:
 
 /* ---- What others want to know ---- */
 
-/* cuBLASLt and cuDNN propose the same algorithms for the same device and the same version of theirs. */
-static void describe_network(const void *state, char *text, size_t capacity) {
-    const struct cuda_network *net = state;
-    struct cudaDeviceProp properties;
-    char why[256];
+/* cuBLASLt and cuDNN propose the same algorithms for the same device, the same version of theirs and the same size of a batch. If
+ * there is no room even for one picture, running says so. */
+static void describe_network(void *state, size_t count, char *text, size_t capacity) {
+    struct cuda_network *net = state;
+    const struct net_program *program = NULL;
+    char why[256], room[48] = "";
     const struct cudnn_functions *cudnn = cudnn_find(why, sizeof why);
-    const cudaError_t code = cudaGetDeviceProperties(&properties, device_of(net->context)->number);
-    snprintf(text, capacity, "%s, cuBLASLt %zu, cuDNN %zu", code == cudaSuccess ? properties.name : "a device",
-             cublasLtGetVersion(), cudnn ? cudnn->version() : (size_t)0);
+    (void)find_program(net, count, &program);
+    if (net->most < program_sizes[PROGRAMS - 1]) {
+        snprintf(room, sizeof room, ", room for %zu pictures at a time", net->most);
+    }
+    snprintf(text, capacity, "%s, cuBLASLt %zu, cuDNN %zu%s", device_of(net->context)->name, cublasLtGetVersion(),
+             cudnn ? cudnn->version() : (size_t)0, room);
 }
 
 enum { ROUNDS = 10 };

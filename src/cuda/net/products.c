@@ -150,12 +150,14 @@ done:
 /* Products that are as they are already, and that cuBLASLt finishes, are left to it. */
 static bool suits_cudnn(const struct cuda_network *net, const struct net_layer *layer) {
     const enum lowering lowering = layer_lowering(layer);
-    const size_t numbers = layer->from.channels / layer->groups * layer->kernel * layer->kernel;
     const bool simple = layer->activation == LINEAR_ACTIVATION || layer->activation == RELU || layer->activation == LEAKY_RELU;
-    if (layer->kind == LAYER_CONVOLUTION && layer->input == PICTURE) {
-        return simple && layer->groups == 1 && layer->from.channels <= PADDED;
+    if (layer->kind != LAYER_CONVOLUTION || !simple) {
+        return false;
     }
-    return layer->kind == LAYER_CONVOLUTION && simple && layer_room(layer) == numbers &&
+    if (layer->input == PICTURE) {
+        return layer->groups == 1 && layer->from.channels <= PADDED;
+    }
+    return layer_room(layer) == layer->from.channels / layer->groups * layer->kernel * layer->kernel &&
            !(lowering == AS_IT_IS && comes_with_product(net->type, layer->activation));
 }
 

@@ -80,6 +80,16 @@ done:
     return status;
 }
 
+/* Learning on the same device comes first: a batch of several pictures does not take the memory that it is planned to need. */
+static l3a_status check_room(const struct cuda_network *net, size_t batch, size_t arena) {
+    struct device *device = device_of(net->context);
+    const size_t pictures = batch > net->room ? 2 * batch * shape_numbers(net->network.shapes[PICTURE]) * sizeof(float) : 0;
+    return batch == 1 || device_has_room(device, arena + pictures)
+               ? L3A_OK
+               : device->host->fail(net->context, L3A_ERROR_MEMORY, "free memory of the GPU",
+                                    "cuda:%d: out of memory: there is no room for %zu pictures at a time", device->number, batch);
+}
+
 l3a_status net_program_open(struct cuda_network *net, size_t batch, struct net_program **program) {
     struct device *device = device_of(net->context);
     const struct plugin_host *host = device->host;
@@ -102,6 +112,7 @@ l3a_status net_program_open(struct cuda_network *net, size_t batch, struct net_p
         made->slices[i] = is_product(layer) && layer_lowering(layer) == UNFOLDED ? slice_of(net, layer, batch) : batch;
     }
     TRY(place_values(net, made, &arena));
+    TRY(check_room(net, batch, arena));
     TRY(device_allocate_zeroed(device, arena, 1, &made->arena));
     TRY(open_products(net, made));
     *program = made;

@@ -117,7 +117,7 @@ function tip(sums) {
   if (status.demo && !demoDone()) return demoTip();
   if (!known.classes.length && library.state?.words) return `What do you want to find? Search for a word, as word:dog, and accept (✓) ${ENOUGH} pictures that show it. Or select pictures, and say what they show.`;
   if (!known.classes.length) return `Select at least ${ENOUGH} pictures that show the same thing (the circle in their corner, a frame drawn with the mouse, or the space bar), and say what it is.`;
-  if (known.classes.length === 1) return 'With a single tag, it marks too much: it has seen nothing else. Teach a second tag, or a few pictures that show none.';
+  if (known.classes.length === 1) return 'With a single tag, it may mark too much. Teach a second tag, or a few pictures that do not show it.';
   if (fewest) return `${fewest.name} has ${count(fewest.pictures, 'picture')}. ${ENOUGH} or more make it reliable.`;
   if (sums.unsure && !sums.taught) return 'Review the pictures it is not sure of: these teach it the most.';
   return '';

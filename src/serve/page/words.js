@@ -15,7 +15,7 @@ export function list(words) {
 // What a program says of a file, as a sentence.
 export function sentence(text) {
   const said = text.trim();
-  return said ? said[0].toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? '' : '.') : '';
+  return said ? said[0].toUpperCase() + said.slice(1) + (/[.!?…]$/.test(said) ? '' : '.') : '';
 }
 
 // How long something will take, as far as anybody can say.
