@@ -80,7 +80,7 @@ static l3a_status identify(const struct training *training, text_list *keys, tex
                  {"checkpoint", training->sha256}};
     l3a_status status = L3A_OK;
     if (training->back_end->describe) {
-        training->back_end->describe(training->state, described, sizeof described);
+        training->back_end->describe(training->state, training->settings.batch, described, sizeof described);
     }
     snprintf(pictures, sizeof pictures, "orient %d, limit %" PRIu64, training->picture.orient != 0, training->picture.pixel_limit);
     TRY(settings_record(context, &training->settings, keys, values));
