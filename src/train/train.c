@@ -43,7 +43,7 @@ l3a_status train_prepare(l3a_context *context, const struct network_back_end *ba
 
 /* ---- Training ---- */
 
-/* Two paths of one file. What does not exist is no file. */
+/* The three files must be three. checkpoint: the path of its file, not of a folder. */
 static l3a_status check_paths(l3a_context *context, const char *checkpoint, const char *path, const char *state) {
     output_target from = {0}, to = {0}, kept = {0};
     l3a_status status = L3A_OK;
@@ -51,10 +51,9 @@ static l3a_status check_paths(l3a_context *context, const char *checkpoint, cons
     TRY(target_find(context, state, &kept));
     FAIL_IF(strcmp(to.path, kept.path) == 0, context, L3A_ERROR_ARGUMENT, "give them different paths",
             "%s cannot be both the checkpoint and the state of a training", path);
-    if (target_find(context, checkpoint, &from) == L3A_OK) { /* a folder is none */
-        FAIL_IF(strcmp(from.path, to.path) == 0 || strcmp(from.path, kept.path) == 0, context, L3A_ERROR_ARGUMENT,
-                "give the trained checkpoint another path", "%s is the checkpoint that is to be trained", checkpoint);
-    }
+    TRY(target_find(context, checkpoint, &from));
+    FAIL_IF(strcmp(from.path, to.path) == 0 || strcmp(from.path, kept.path) == 0, context, L3A_ERROR_ARGUMENT,
+            "give the trained checkpoint another path", "%s is the checkpoint that is to be trained", checkpoint);
 done:
     target_free(context, &from);
     target_free(context, &to);
@@ -144,7 +143,7 @@ l3a_status train_with(l3a_context *context, const struct network_back_end *back_
     text_builder_print(&state, "%s%s", options->state ? options->state : path, options->state ? "" : ".training");
     TRY(training_open(context, back_end, checkpoint, train, validation, options, &training));
     TRY(state.status);
-    TRY(check_paths(context, checkpoint, path, state.text));
+    TRY(check_paths(context, checkpoint_path(training.checkpoint), path, state.text));
     training.path = state.text;
     TRY(train_from_state(&training, options, path));
     report_to(&training, clock_seconds() - start, report);

@@ -3,7 +3,7 @@
  *   training_numbers CHECKPOINT PICTURES SHARES COUNT THREADS numbers STEPS RATE >numbers
  *   training_numbers CHECKPOINT PICTURES SHARES COUNT THREADS time MIB
  *
- * PICTURES and SHARES are float32 numbers, for COUNT pictures. The first form writes the features, the gradients of all parameters, and
+ * PICTURES and SHARES are float32 numbers, for COUNT pictures; how many there are says how large they are. The first form writes the features, the gradients of all parameters, and
  * the parameters after STEPS steps of SGD with momentum 0.9, each as a line with what it is, a name and how many there are, and float32
  * numbers. The second form makes a step for each line that it reads, and says how many seconds it took; MIB: the memory it may take, 0:
  * all. */
@@ -35,6 +35,19 @@ static l3a_status read_numbers(l3a_context *context, const char *path, size_t co
     l3a_status status = L3A_OK;
     TRY(allocate(context, count, sizeof **numbers, numbers));
     FAIL_IF(!file || fread(*numbers, sizeof **numbers, count, file) != count, context, L3A_ERROR_IO, NULL, "cannot read %s", path);
+done:
+    if (file) {
+        fclose(file);
+    }
+    return status;
+}
+
+/* The side of square pictures in a file. */
+static l3a_status find_side(l3a_context *context, const char *path, size_t count, size_t *side) {
+    FILE *file = fopen(path, "rb");
+    l3a_status status = L3A_OK;
+    FAIL_IF(!file || fseek(file, 0, SEEK_END), context, L3A_ERROR_IO, NULL, "cannot read %s", path);
+    *side = root_of((size_t)ftell(file) / (3 * sizeof(float) * count));
 done:
     if (file) {
         fclose(file);
@@ -108,7 +121,7 @@ done:
 }
 
 static l3a_status train(l3a_context *context, int count, char **arguments) {
-    const l3a_backbone_options options = {.size = sizeof options, .deviation = {1, 1, 1}};
+    l3a_backbone_options options = {.size = sizeof options, .deviation = {1, 1, 1}};
     const bool measures = strcmp(arguments[6], "time") == 0;
     struct training training = {.context = context, .count = (size_t)atoi(arguments[4])};
     struct network_use use = {.training = true, .pictures = training.count};
@@ -117,6 +130,7 @@ static l3a_status train(l3a_context *context, int count, char **arguments) {
     struct reading reading = {0};
     l3a_status status = L3A_OK;
     use.memory = measures ? (uint64_t)atoi(arguments[7]) << 20 : 0;
+    TRY(find_side(context, arguments[2], training.count, &options.side));
     TRY(checkpoint_open(context, arguments[1], &checkpoint));
     parameter_source_checkpoint(checkpoint, &source);
     TRY(backbone_read(context, &source, &options, &reading));

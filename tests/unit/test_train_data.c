@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "fixture.h"
+#include "memory_probe.h"
 #include "small_networks.h"
 #include "small_training.h"
 
@@ -291,6 +292,28 @@ static void plans_say_what_training_does(void **state) {
     free(name);
 }
 
+/* However long it lasts, a training takes as much memory as its first epoch. */
+static void memory_does_not_grow(void **state) {
+    (void)state;
+    char *name = write_small_set(folder, "list.csv", labels, PICTURES);
+    l3a_dataset *dataset = open_small_set(context, name);
+    l3a_train_options options = usual_options();
+    size_t most[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct memory_probe probe = {0};
+        l3a_context *with = make_probed_context(&probe, 1);
+        l3a_train_report report;
+        options.epochs = i ? 12 : 2;
+        assert_ok(with, train_with(with, &rounded_back_end, network, dataset, dataset, &options, path, &report));
+        l3a_context_free(with);
+        assert_int_equal(probe.blocks, 0);
+        most[i] = probe.most;
+    }
+    assert_true(most[0] > 10000 && most[1] < most[0] + 10 * (sizeof(struct epoch_result) + 256)); /* the curve, and its texts */
+    l3a_dataset_free(dataset);
+    free(name);
+}
+
 static void the_public_call_checks_what_it_is_given(void **state) {
     (void)state;
     char *name = write_small_set(folder, "list.csv", labels, PICTURES);
@@ -326,6 +349,7 @@ int main(void) {
         cmocka_unit_test(a_picture_that_cannot_be_read_ends_the_training),
         cmocka_unit_test(data_without_what_is_learned_are_refused),
         cmocka_unit_test(plans_say_what_training_does),
+        cmocka_unit_test(memory_does_not_grow),
         cmocka_unit_test(the_public_call_checks_what_it_is_given),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
