@@ -302,8 +302,8 @@ class _Request:
     def _open_tables(self, folder: str) -> Tuple[_Opened, _Opened]:
         if self.source is not None:
             views = (self._views("views") or 1, self._views("score-views", "views") or 1)
-            train, test = self.source.open(self.context, folder, views, self.protocol, self.orders, self.seeds[0], self.resume)
-            return _Opened(train, self.source.words(), _classes_of(train)), _Opened(test, [], _classes_of(test))
+            learned, scored = self.source.open(self.context, folder, views, self.protocol, self.orders, self.seeds[0], self.resume)
+            return _Opened(learned, self.source.words(), _classes_of(learned)), _Opened(scored, [], _classes_of(scored))
         train = open_table(self.context, self.data[0], self.names, "train")
         names = self.names if self.names is not None else _for_test(self.data[1], train)
         test = open_table(self.context, self.data[1], names, "test")

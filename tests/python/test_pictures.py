@@ -26,8 +26,8 @@ def setUpModule():
     os.environ["L3A_CACHE"] = str(WORK / "cache")
     subprocess.run([sys.executable, support.SOURCE / "tests/cli/make_pictures.py", WORK], check=True)
     rows = (WORK / "list.csv").read_text().splitlines()
-    (WORK / "split.csv").write_text("\n".join([rows[0] + ",split", *(f"{row},{'test' if k % 3 else 'train'}"
-                                                                    for k, row in enumerate(rows[1:]))]) + "\n")
+    rows[1:] = [f"{row},{'test' if k % 3 else 'train'}" for k, row in enumerate(rows[1:])]
+    (WORK / "split.csv").write_text("\n".join([rows[0] + ",split", *rows[1:]]) + "\n")
 
 
 def tearDownModule():
