@@ -31,6 +31,26 @@ for split in train test; do
     check "the cache has the bytes of extract for $split" sh -c 'for file in "$L3A_CACHE"/*; do cmp -s "$file" '$split'.safetensors && exit 0; done; exit 1'
 done
 
+# the usual splits of VOC
+mkdir -p devkit/VOC2007/{ImageSets/Main,Annotations,JPEGImages}
+/usr/bin/python3 - <<'P'
+import csv
+from PIL import Image
+lists = {"trainval": [], "test": []}
+for row in csv.DictReader(open("split.csv")):
+    name = row["path"][7:9]
+    lists["trainval" if row["split"] == "train" else "test"].append(name)
+    Image.open(row["path"]).save(f"devkit/VOC2007/JPEGImages/{name}.jpg")
+    objects = "".join(f"<object><name>{label}</name><difficult>0</difficult></object>" for label in row["labels"].split(";"))
+    open(f"devkit/VOC2007/Annotations/{name}.xml", "w").write(f"<annotation>{objects}</annotation>")
+for split, names in lists.items():
+    open(f"devkit/VOC2007/ImageSets/Main/{split}.txt", "w").write("\n".join(names) + "\n")
+P
+expect 0 'voc:devkit trainval: 47 pictures' l3a run --data voc:devkit --backbone "$backbone" "${settings[@]}" --no-cache -o voc
+check 'trainval and test' grep -q 'voc:devkit test: 23 pictures' "$work/stderr"
+expect 0 'voc:devkit test: 23 pictures' l3a run --data voc:devkit --split test --test-split trainval --backbone "$backbone" "${settings[@]}" --no-cache -o voc-turned
+expect 0 'voc:devkit test: 23 pictures' l3a run "${source_options[@]:0:4}" --test-data voc:devkit --backbone "$backbone" "${settings[@]}" --no-cache -o voc-test
+
 # used again
 expect 0 "features from $L3A_CACHE" run_pictures -o two
 check 'nothing was extracted' test "$(extracted)" = 0
