@@ -110,10 +110,11 @@ def train(backbone: Any, data: str, output: Any, *, split: Optional[str] = None,
     Ctrl-C cancels. What was done is in a file beside the output, and ``resume=True`` goes on and gives the same bytes.
 
     >>> import l3a
+    >>> from l3a._tagger import png_bytes
     >>> for name, picture in {"red": red, "green": green, "blue": blue}.items():
     ...     os.makedirs(f"sorted/{name}", exist_ok=True)
     ...     for number in range(4):
-    ...         _ = open(f"sorted/{name}/{number}.png", "wb").write(l3a._tagger.png_bytes(picture))
+    ...         _ = open(f"sorted/{name}/{number}.png", "wb").write(png_bytes(picture))
     >>> made = l3a.train(backbone, "folders:sorted", "tuned.safetensors", epochs=2, batch=4, side=32, progress=False)
     >>> len(made.epochs), made.plan.classes, made.plan.pictures, made.steps, made.mean_ap
     (2, 3, 12, 6, None)
