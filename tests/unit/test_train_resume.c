@@ -48,8 +48,9 @@ static const struct network_back_end *back_end = &rounded_back_end;
 static l3a_status train(l3a_context *with, const l3a_train_options *options) {
     l3a_train_report report;
     const l3a_status status = train_with(with, back_end, network, dataset, dataset, options, path, &report);
-    assert_true(status != L3A_OK || (report.epochs == options->epochs &&
-                                     report.steps == options->epochs * ((PICTURES + options->batch - 1) / options->batch)));
+    assert_true(status != L3A_OK ||
+                (report.epochs == options->epochs &&
+                 report.steps == options->epochs * ((l3a_dataset_rows(dataset) + options->batch - 1) / options->batch)));
     return status;
 }
 
@@ -309,9 +310,11 @@ static void want_of_memory_is_an_error(void **state) {
     (void)state;
     l3a_train_options options = usual_options();
     struct patience_of patience = {.left = 2};
-    char *kept = path_in(folder, "kept.training");
+    char *kept = path_in(folder, "kept.training"), *few = write_small_set(folder, "few.csv", labels + 2, 2);
+    l3a_dataset *all = dataset;
+    dataset = open_small_set(context, few);
     options.epochs = 1;
-    options.batch = PICTURES;
+    options.batch = 2;
     options.trained = "norms";
     options.save_seconds = -1;
     assert_true(fail_each_allocation(train_once, &options) > 100);
@@ -322,6 +325,9 @@ static void want_of_memory_is_an_error(void **state) {
     options.resume = 1;
     assert_true(fail_each_allocation(resume_once, &options) > 100);
     unlink(kept);
+    l3a_dataset_free(dataset);
+    dataset = all;
+    free(few);
     free(kept);
 }
 

@@ -71,7 +71,7 @@ static l3a_status fit(struct trainer *trainer, uint64_t memory, struct train_pro
     size_t starts[SEGMENTS];
     l3a_status status = L3A_OK;
     trainer->segments = 1;
-    for (size_t wanted = 2; memory && least > memory && wanted <= SEGMENTS; wanted++) {
+    for (size_t wanted = 2; memory && least > memory && wanted <= SEGMENTS; wanted += (wanted + 1) / 2) {
         const size_t segments = train_segments(&trainer->steps, wanted, starts);
         TRY(train_program_divide(program, starts, segments));
         if (bytes_with(trainer, program) < least) {
