@@ -399,6 +399,21 @@ L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *
 L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
                                          const l3a_report_options *options, const char *format, const char *folder);
 
+/* A page about a training, finished or not: its learning curve and its settings. Since 0.16. */
+typedef struct l3a_train_page {
+    size_t size;
+    const char *title;               /* NULL: "Training" */
+    const l3a_train_plan *plan;      /* what l3a_train_prepare() said */
+    const l3a_train_report *report;  /* NULL: the training is not finished */
+    const char *command;             /* to be typed again; NULL: there is none */
+    size_t done;                     /* epochs; of each of them … */
+    const double *losses, *mean_aps; /* … what l3a_train_epoch says. NULL if none is done */
+    const double *seconds;
+} l3a_train_page;
+
+/* The path holds the complete page afterwards or, on failure, what it held before. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_train_page_write(l3a_context *context, const l3a_train_page *page, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

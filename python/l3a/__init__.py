@@ -6,6 +6,7 @@
 - :func:`run` and :func:`sweep` compare methods over the phases of a protocol; :func:`load_run` and :func:`load_sweep` load
   what they, or the command, have written.
 - :func:`extract` makes a feature file with a PyTorch network.
+- :func:`train` trains a backbone on pictures with labels.
 
 What fails raises :class:`Error`, with the library's text and hint."""
 import importlib
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ._run import load_sweep as load_sweep
     from ._tagger import Tag as Tag
     from ._tagger import Tagger as Tagger
+    from ._train import train as train
 
 # Names that are looked up when they are first used, and the module of each: so importing the package loads little.
 _WHERE = {
@@ -42,6 +44,7 @@ _WHERE = {
     "Run": "_run",
     "Sweep": "_run",
     "extract": "_extract",
+    "train": "_train",
 }
 
 __all__ = ["Error", "L3AWarning", "Status", *sorted(_WHERE)]  # noqa: F822

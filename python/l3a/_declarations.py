@@ -922,6 +922,20 @@ class l3a_report_options(Structure):
     ]
 
 
+class l3a_train_page(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("title", c_char_p),
+        ("plan", c_void_p),
+        ("report", c_void_p),
+        ("command", c_char_p),
+        ("done", c_size_t),
+        ("losses", c_void_p),
+        ("mean_aps", c_void_p),
+        ("seconds", c_void_p),
+    ]
+
+
 FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_version": (c_char_p, []),
     "l3a_version_number": (c_int, []),
@@ -1251,6 +1265,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
+    "l3a_train_page_write": (c_int, [c_void_p, c_void_p, c_char_p]),
 }
 # Functions whose first parameter is the context.
 TAKES_CONTEXT = frozenset([
@@ -1317,4 +1332,5 @@ TAKES_CONTEXT = frozenset([
     "l3a_report_write",
     "l3a_report_table",
     "l3a_report_figures",
+    "l3a_train_page_write",
 ])

@@ -11,15 +11,14 @@ import zlib
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._array import as_array, feature_rows, problem
-from ._declarations import (Activation, Filter, NetworkPrecision, Pool, Status, l3a_backbone_options, l3a_history_entry, l3a_judgement,
-                            l3a_lesson_options, l3a_picture_options, l3a_repair_report, l3a_tagger_options, l3a_tags_callback,
-                            l3a_teach_report, l3a_unlabelled_info, l3a_unlabelled_options)
+from ._declarations import (Status, l3a_history_entry, l3a_judgement, l3a_lesson_options, l3a_picture_options, l3a_repair_report,
+                            l3a_tagger_options, l3a_tags_callback, l3a_teach_report, l3a_unlabelled_info, l3a_unlabelled_options)
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
+from ._network import Channels, network_options
 
 ARCHIVE_STEP = 1024  # pictures of an archive that are tagged before their tags are handed over
 PIXEL_LIMIT = 64000000  # the library's; see l3a_picture_options in the header
-Channels = Union[float, Iterable[float]]  # one number, or one for each of red, green and blue
 Picture = Any  # a path, the bytes of a file, a Pillow image, or an array [height, width, 3] of uint8
 
 
@@ -236,18 +235,7 @@ class Tagger:
         for name, value in settings.items():
             context.call("l3a_options_set", made.handle, encode(name.replace("_", "-")), encode(setting_text(value)))
         context.call("l3a_lesson_settings", made.handle)
-        network = sized(l3a_backbone_options, pool=_choice("pool", _POOLS, pool), side=side, heads=heads, layer=layer,
-                        filter=_choice("filter", _FILTERS, filter), activation=_choice("activation", _ACTIVATIONS, activation),
-                        precision=_choice("backbone_precision", _PRECISIONS, backbone_precision),
-                        published=_choice("preprocess", _WAYS, preprocess))
-        if preprocess == "checkpoint" and filter is not None:
-            raise problem("preprocess='checkpoint' takes the filter from the checkpoint's configuration", "leave out filter")
-        if (mean is None) != (std is None):
-            raise problem("mean and std must be given together", "give both, each as one number or three")
-        if mean is not None and std is not None:
-            network.mean[:], network.deviation[:] = _channels("mean", mean), _channels("std", std)
-            if min(network.deviation) <= 0:
-                raise problem(f"std is {std!r}", "a standard deviation is positive")
+        network = network_options(pool, side, mean, std, filter, preprocess, heads, activation, layer, backbone_precision)
         picture = sized(l3a_picture_options, orient=int(orient))
         options = sized(l3a_tagger_options, backbone=path_bytes(backbone), batch=batch)
         options.backbone_options, options.picture_options = ctypes.addressof(network), ctypes.addressof(picture)
@@ -650,31 +638,6 @@ class Tagger:
 
 def _known(value: float) -> Optional[float]:
     return value if value == value else None
-
-
-_Choices = Mapping[Optional[str], int]
-_POOLS: _Choices = {None: Pool.DEFAULT, "cls": Pool.CLS, "mean": Pool.MEAN, "cls+mean": Pool.CLS_MEAN, "max": Pool.MAX,
-                    "map": Pool.MAP, "projection": Pool.PROJECTION}
-_FILTERS: _Choices = {None: Filter.BILINEAR, "bilinear": Filter.BILINEAR, "bicubic": Filter.BICUBIC}
-_ACTIVATIONS: _Choices = {None: Activation.DEFAULT, "gelu": Activation.GELU, "quick_gelu": Activation.QUICK_GELU,
-                          "tanh_gelu": Activation.TANH_GELU}
-_PRECISIONS: _Choices = {None: NetworkPrecision.USUAL, "float32": NetworkPrecision.FLOAT32, "bf16": NetworkPrecision.BF16,
-                         "float16": NetworkPrecision.FLOAT16}
-_WAYS: _Choices = {"squash": 0, "checkpoint": 1}
-
-
-def _choice(name: str, values: _Choices, value: Optional[str]) -> int:
-    if value not in values:
-        known = [repr(known) for known in values if known is not None]
-        raise problem(f"{name} is {value!r}", f"use {', '.join(known[:-1])} or {known[-1]}")
-    return int(values[value])
-
-
-def _channels(name: str, value: Channels) -> List[float]:
-    numbers = [float(number) for number in value] if isinstance(value, Iterable) else [float(value)] * 3
-    if len(numbers) != 3:
-        raise problem(f"{name} has {len(numbers)} numbers", "give one, or one for each of red, green and blue")
-    return numbers
 
 
 def _skipped(pictures: Handle) -> Iterator[Tuple[str, str]]:

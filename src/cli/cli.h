@@ -344,6 +344,7 @@ int forget_command(struct arguments *arguments);
 int pack_command(struct arguments *arguments);
 int eval_command(struct arguments *arguments);
 int extract_command(struct arguments *arguments);
+int train_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
 int tag_command(struct arguments *arguments);
 int teach_command(struct arguments *arguments);
@@ -362,7 +363,7 @@ int help_command(struct arguments *arguments);
 extern const struct option serve_options[], data_options[], merge_options[], forget_options[], pack_options[], run_options[],
     sweep_options[], learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[],
     doctor_options[], demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[],
-    rename_options[], index_options[], find_options[];
+    rename_options[], index_options[], find_options[], train_options[];
 
 /* Before a command that knows nothing of histories changes a model: a server that was killed may have left lessons in the history
  * that are not in the model's file. Saves the model with them. The caller holds the lock. */

@@ -65,14 +65,22 @@ static bool preset_name_at(size_t index, const char **name, const char **help) {
     return preset != NULL;
 }
 
+static bool recipe_name_at(size_t index, const char **name, const char **help) {
+    const l3a_train_recipe *recipe = l3a_train_recipe_at(index);
+    *name = recipe ? recipe->name : NULL;
+    *help = recipe ? recipe->help : NULL;
+    return recipe != NULL;
+}
+
 const struct vocabulary *vocabulary_of(const struct command *command, const char *option) {
     static const struct vocabulary compared = {"method", "methods", method_name_at};
     static const struct vocabulary models = {"method", "methods", model_method_name_at};
     static const struct vocabulary presets = {"preset", "presets", preset_name_at};
+    static const struct vocabulary recipes = {"recipe", "recipes", recipe_name_at};
     if (strcmp(option, "method") == 0) {
         return command->settings == MODEL_SETTINGS ? &models : &compared;
     }
-    return strcmp(option, "preset") == 0 ? &presets : NULL;
+    return strcmp(option, "preset") == 0 ? &presets : strcmp(option, "recipe") == 0 ? &recipes : NULL;
 }
 
 static void range_text(const l3a_option_info *info, char *text, size_t size) {

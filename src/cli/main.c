@@ -41,6 +41,8 @@ const struct command commands[] = {
     {"data", "data", "DATASET [--protocol B0-C4]", "check and describe a data set", data_options, NO_SETTINGS, data_command},
     {"data", "extract", "--backbone FILE --data DATASET --split NAME -o F", "compute features of a data set's pictures",
      extract_options, NO_SETTINGS, extract_command},
+    {"data", "train", "--backbone FILE --data DATASET --split NAME -o F", "train a backbone on the pictures of a data set",
+     train_options, NO_SETTINGS, train_command},
     {"models", "info", "FILE", "show what a file holds and verify its checksums", info_options, NO_SETTINGS, info_command},
     {"models", "learn", "MODEL --features F --classes a,b,c", "teach a model new classes; creates the model if needed",
      learn_options, MODEL_SETTINGS, learn_command},

@@ -60,6 +60,33 @@ static const struct manual manuals[] = {
      "  l3a extract --backbone vit-tiny --data voc:VOCdevkit --split trainval --shard 1/2 -o shard-1.safetensors\n"
      "  l3a extract --backbone vit-tiny --data voc:VOCdevkit --split trainval --shard 2/2 -o shard-2.safetensors\n"
      "  l3a merge shard-1.safetensors shard-2.safetensors -o train.safetensors\n"},
+    {"train",
+     "Trains a backbone on pictures with labels, with a linear head on its features, and writes it as a checkpoint under the names "
+     "that it came with. Every command that takes a backbone takes it; 'l3a info' shows how it was trained. docs/training.md says "
+     "when this helps.\n"
+     "A recipe has settings that suit one another, and options replace some of them. The recipe norms trains norms and biases for "
+     "10 epochs, with crops and flips, and suits a pretrained network and some hundreds or thousands of pictures. The recipe "
+     "released is what the paper's program does. --dry-run prints the settings, and the memory that they take.\n"
+     "After each epoch, a line says its loss and the mAP of pictures that are not trained on: those of --validation, or a share "
+     "of the training pictures. The epoch with the highest mAP is written.\n"
+     "With --train norms, last:N or head, nothing is computed backwards below what is trained. With too little memory for all "
+     "values "
+     "of a batch, some are computed twice; the plan says so.\n"
+     "An interrupted training leaves a file FILE.training beside its output. The same command with --resume goes on, and "
+     "gives the bytes that an uninterrupted training gives. It needs the same pictures, and uses as many threads as before.\n"
+     "A picture that cannot be read ends the training. Check them first: l3a data DATASET --check-pictures.",
+     "Make a backbone suit your own pictures, sorted into pets/cat, pets/dog and so on:\n"
+     "  l3a train --backbone vit_tiny.safetensors --data folders:pets -o tuned.safetensors\n"
+     "See what that would take:\n"
+     "  l3a train --backbone vit_tiny.safetensors --data folders:pets --dry-run\n"
+     "Train the last two blocks on VOC 2007, and draw the learning curve:\n"
+     "  l3a train --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --train last:2 --report curve.html -o "
+     "tuned.safetensors\n"
+     "Go on after an interruption:\n"
+     "  l3a train --backbone vit_tiny.safetensors --data folders:pets -o tuned.safetensors --resume\n"
+     "Do what the paper's program does, with the classes of the base phase:\n"
+     "  l3a train --backbone tresnet_m.pth --data voc:VOCdevkit --split trainval --recipe released --classes @base.txt -o "
+     "base.safetensors\n"},
     {"run",
      "Learns the classes of a training set phase by phase, evaluates on a test set after every phase, and prints the results. One "
      "run can compare several methods, class orders and seeds: each method learns once for every order and seed, and the numbers "

@@ -23,9 +23,10 @@ static struct {
 /* Stages whose steps are not rows. */
 static const struct {
     const char *stage, *unit;
-} units[] = {{"draw", "pictures"},  {"look", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"},
-             {"check", "pictures"}, {"read", "pictures"}, {"find", "pictures"},    {"compare", "pictures"},
-             {"train", "epochs"},   {"parse", "B"},       {"index", "B"}};
+} units[] = {{"draw", "pictures"},  {"look", "pictures"},     {"extract", "pictures"}, {"pictures", "pictures"},
+             {"check", "pictures"}, {"read", "pictures"},     {"find", "pictures"},    {"compare", "pictures"},
+             {"train", "pictures"}, {"validate", "pictures"}, {"head", "epochs"},      {"parse", "B"},
+             {"index", "B"}};
 
 static const char *stage_unit(const char *stage) {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {

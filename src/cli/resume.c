@@ -158,11 +158,20 @@ void hint_at_resuming(const struct arguments *arguments, const char *what, const
     fprintf(stderr, "\n");
 }
 
+/* Whether the command writes to a folder, which then records its command. */
+static bool has_folder(const struct command *command) {
+    const struct option *option = command->options;
+    while (option->name && strcmp(option->name, "o") != 0) {
+        option++;
+    }
+    return option->name && strcmp(option->value, "DIR") == 0;
+}
+
 int resume_arguments(struct arguments *arguments, int *threads) {
     const char *folder = argument(arguments, "o");
     l3a_context *context = NULL;
     char *line, *directory;
-    if (!argument(arguments, "resume") || !folder) {
+    if (!argument(arguments, "resume") || !folder || !has_folder(arguments->command)) {
         return EXIT_DONE;
     }
     arguments->owned[arguments->owned_count++] = line = malloc(COMMAND_LIMIT);

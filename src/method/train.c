@@ -207,7 +207,7 @@ l3a_status head_train(struct head *head, const struct rows *rows) {
     const size_t shown = rows->count + work.joined_count;
     const size_t steps = tuning->epochs * ((shown + head->batch - 1) / head->batch);
     for (size_t epoch = 0; epoch < tuning->epochs; epoch++) {
-        TRY(report_progress(head->context, "train", epoch, tuning->epochs));
+        TRY(report_progress(head->context, "head", epoch, tuning->epochs));
         stream_shuffle(&head->random, work.order, shown);
         work.batch.last_pass = epoch + 1 == tuning->epochs;
         for (size_t first = 0; first < shown; first += head->batch) {
@@ -219,7 +219,7 @@ l3a_status head_train(struct head *head, const struct rows *rows) {
             }
         }
     }
-    TRY(report_progress(head->context, "train", tuning->epochs, tuning->epochs));
+    TRY(report_progress(head->context, "head", tuning->epochs, tuning->epochs));
 done:
     workspace_free(head, &work);
     return status;

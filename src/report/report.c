@@ -38,7 +38,7 @@ static void print_title(const struct report *report, text_builder *to) {
     }
 }
 
-static void print_head(const struct report *report, text_builder *to) {
+static void print_head(const struct report *report, const char *subject, text_builder *to) {
     html_raw(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
                  "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link "
                  "rel=\"icon\" href=\"data:,\">\n<title>");
@@ -50,7 +50,7 @@ static void print_head(const struct report *report, text_builder *to) {
     switch_style(to, report->canvas.switches);
     html_raw(to, "</style>\n</head>\n<body>\n");
     svg_markers(to);
-    html_raw(to, "<header><p>Learning classes in phases: a report by l3a</p><h1>");
+    html_print(to, "<header><p>%s: a report by l3a</p><h1>", subject);
     print_title(report, to);
     html_raw(to, "</h1></header>\n<nav aria-label=\"Sections\"><div class=\"scroll\"><a href=\"#headline\">Summary</a> ");
     text_builder_append(to, report->links.text, report->links.length);
@@ -86,25 +86,33 @@ done:
     return status;
 }
 
+l3a_status report_save(struct report *report, const char *subject, const char *numbers, const char *path) {
+    l3a_status status = L3A_OK;
+    text_builder whole = {.context = report->context};
+    print_head(report, subject, &whole);
+    text_builder_append(&whole, report->page.text, report->page.length);
+    html_print(&whole,
+               "</main>\n<footer>Written by l3a %s. %s<details><summary>How to cite</summary><pre>%s</pre></details></footer>\n"
+               "</body>\n</html>\n",
+               l3a_version(), numbers, l3a_citation());
+    TRY(whole.status);
+    TRY(write_whole(report->context, path, whole.text, whole.length));
+done:
+    text_builder_free(&whole);
+    return status;
+}
+
 l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                         const struct method_table *methods, const char *path) {
     l3a_status status = L3A_OK;
     l3a_report_options chosen;
     struct report report;
-    text_builder whole = {.context = context};
     report_begin(&report, context, &chosen, methods);
     TRY(READ_SIZED(context, options, chosen));
     TRY(report_print(&report, folders, count));
-    print_head(&report, &whole);
-    text_builder_append(&whole, report.page.text, report.page.length);
-    html_print(&whole,
-               "</main>\n<footer>Written by l3a %s. The numbers are in metrics.csv and per_class.csv in the folder of "
-               "the run.<details><summary>How to cite</summary><pre>%s</pre></details></footer>\n</body>\n</html>\n",
-               l3a_version(), l3a_citation());
-    TRY(whole.status);
-    TRY(write_whole(context, path, whole.text, whole.length));
+    TRY(report_save(&report, "Learning classes in phases",
+                    "The numbers are in metrics.csv and per_class.csv in the folder of the run.", path));
 done:
-    text_builder_free(&whole);
     report_free(&report);
     return status;
 }

@@ -88,6 +88,8 @@ struct report {
 /* An empty report that is drawn on its page. */
 void report_begin(struct report *report, l3a_context *context, const l3a_report_options *options,
                   const struct method_table *methods);
+/* Writes the page with its head and foot: what it is about, and a sentence that says where its numbers are. */
+l3a_status report_save(struct report *report, const char *subject, const char *numbers, const char *path);
 /* Reads the runs, and prints all sections. */
 l3a_status report_print(struct report *report, const char *const *folders, size_t count);
 l3a_status report_load(struct report *report, const char *const *folders, size_t count);

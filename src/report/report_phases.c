@@ -156,37 +156,6 @@ l3a_status report_headline(struct report *report) {
 
 /* ---- Phase by phase ---- */
 
-/* Puts a tick at the end of each phase, if there is room for all of them. */
-static void fit_ends(struct axis *axis, const size_t *ends, size_t count) {
-    const double low = (double)ends[0], high = (double)ends[count - 1];
-    axis->label = "classes learned so far";
-    if (count == 1) {
-        axis->low = low - 1;
-        axis->high = low + 1;
-        axis->ticks[0] = low;
-        axis->tick_count = 1;
-        return;
-    }
-    bool room = count <= TICKS;
-    for (size_t i = 1; i < count; i++) {
-        room = room && (double)(ends[i] - ends[i - 1]) >= (high - low) / 11;
-    }
-    axis_fit(axis, low, high);
-    axis->low = low;
-    axis->high = high;
-    size_t kept = 0;
-    for (size_t i = 0; i < axis->tick_count; i++) {
-        if (axis->ticks[i] >= low && axis->ticks[i] <= high) {
-            axis->ticks[kept++] = axis->ticks[i];
-        }
-    }
-    axis->tick_count = kept;
-    for (size_t i = 0; room && i < count; i++) {
-        axis->ticks[i] = (double)ends[i];
-        axis->tick_count = count;
-    }
-}
-
 struct phase_chart {
     struct chart chart;
     const char *name; /* of its figure */
@@ -268,7 +237,8 @@ static void print_phase_chart(struct report *report, struct phase_chart *phases,
     const struct figure_plan plan = {.name = phases->name, .title = phases->title, .with_legend = true};
     phases->chart.canvas = &report->canvas;
     phases->chart.height = report->canvas.width > 0 ? 220 : height; /* figures of one size can stand side by side */
-    fit_ends(&phases->chart.x, phases->ends, phases->end_count);
+    phases->chart.x.label = "classes learned so far";
+    axis_fit_counts(&phases->chart.x, phases->ends, phases->end_count);
     fit_values(report, phases);
     html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", phases->title);
     figure_begin(report, &plan);

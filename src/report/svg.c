@@ -48,6 +48,35 @@ void axis_fit(struct axis *axis, double low, double high) {
     }
 }
 
+void axis_fit_counts(struct axis *axis, const size_t *counts, size_t count) {
+    const double low = (double)counts[0], high = (double)counts[count - 1];
+    if (count == 1) {
+        axis->low = low - 1;
+        axis->high = low + 1;
+        axis->ticks[0] = low;
+        axis->tick_count = 1;
+        return;
+    }
+    bool room = count <= TICKS;
+    for (size_t i = 1; i < count; i++) {
+        room = room && (double)(counts[i] - counts[i - 1]) >= (high - low) / 11;
+    }
+    axis_fit(axis, low, high);
+    axis->low = low;
+    axis->high = high;
+    size_t kept = 0;
+    for (size_t i = 0; i < axis->tick_count; i++) {
+        if (axis->ticks[i] >= low && axis->ticks[i] <= high) {
+            axis->ticks[kept++] = axis->ticks[i];
+        }
+    }
+    axis->tick_count = kept;
+    for (size_t i = 0; room && i < count; i++) {
+        axis->ticks[i] = (double)counts[i];
+        axis->tick_count = count;
+    }
+}
+
 void axis_fit_logarithmic(struct axis *axis, double low, double high) {
     axis->logarithmic = true;
     axis->low = low / 1.15;

@@ -32,6 +32,8 @@ struct axis {
 
 /* Extends the range to round numbers, with ticks at round distances. */
 void axis_fit(struct axis *axis, double low, double high);
+/* The same for counts in rising order, of phases or epochs, with a tick at each of them if there is room for all. */
+void axis_fit_counts(struct axis *axis, const size_t *counts, size_t count);
 /* A logarithmic axis, with ticks at powers of ten and at digits between them if the range is small. */
 void axis_fit_logarithmic(struct axis *axis, double low, double high);
 

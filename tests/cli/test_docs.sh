@@ -75,7 +75,13 @@ P
     check 'a library' works_as_written library.md
     check 'what was found is copied' test "$(ls horses | wc -l)" -eq 11
     check 'a list to teach from' grep -q 'photos/3[0-9].jpg,,sheep,' sheep.csv
+    mkdir ../training && cd ../training && ln -s "$backbone" backbone.safetensors && cp -r ../first/* . || fail 'the pictures of training.md'
+    if l3a train --backbone backbone.safetensors --data list:photos.csv --train head --epochs 1 -o probe.safetensors 2>&1 | grep -q 'trained on BLAS'; then
+        echo 'skipped: the commands of training.md (this build has no oneDNN)'
+    else
+        check 'training' works_as_written training.md
+    fi
 else
-    echo "skipped: the commands of your-own-pictures.md and library.md need VOC 2007 and the ViT-Tiny, and a build without sanitizers"
+    echo "skipped: the commands of your-own-pictures.md, library.md and training.md need VOC 2007 and the ViT-Tiny, and a build without sanitizers"
 fi
 finish

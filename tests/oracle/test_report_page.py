@@ -3,6 +3,7 @@ another, is cut off or leaves its card. Lines differ, and can be switched off; t
 import csv
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -46,7 +47,7 @@ CHECK = """(() => {
 OPEN = "document.querySelectorAll('details').forEach(d => d.open = true)"
 
 
-def check(browser, path, width, sections, dark=False, media=""):
+def check(browser, path, width, sections, dark=False, media="", texts=100):
     browser.open(path, width, dark, media)
     for opened in (False, True):
         if opened:
@@ -54,7 +55,7 @@ def check(browser, path, width, sections, dark=False, media=""):
         seen = browser.evaluate(CHECK)
         where = f"{os.path.basename(path)} at {width}{', dark' if dark else ''}{', ' + media if media else ''}{', opened' if opened else ''}"
         assert not seen["wrong"], where + ":\n  " + "\n  ".join(seen["wrong"])
-        assert seen["sections"] == sections and not seen["script"] and not seen["broken"] and seen["texts"] > 100, (where, seen)
+        assert seen["sections"] == sections and not seen["script"] and not seen["broken"] and seen["texts"] > texts, (where, seen)
     requests = [url for url in browser.requests() if not url.startswith("data:")]
     assert len(requests) == 1 and requests[0].startswith("file://"), requests
     assert not browser.complaints(), (where, browser.complaints())
@@ -195,6 +196,31 @@ def check_drawn(browser, work, boxes):
     assert grounds == {False, True}, grounds
 
 
+def check_training(browser, work):
+    """The page of l3a train, at its beginning and at its end."""
+    from report_runs import run
+    root = os.environ["L3A_SOURCE"]
+    subprocess.run([sys.executable, f"{root}/tests/cli/make_pictures.py", work], check=True)
+    page, listed = os.path.join(work, "training.html"), f"list:{work}/list.csv"
+    words = ["train", "--backbone", f"{root}/models/demo_backbone.safetensors", "--data", listed, "--size", "64", "--batch", "24", "--report", page]
+    try:
+        run(*words, "--epochs", "1", "--validation-share", "0", "-o", os.path.join(work, "one.safetensors"))
+    except Exception as problem:
+        if "cannot be trained on BLAS" not in str(problem):
+            raise
+        print("skipped: the page of a training (this build has no oneDNN)")
+        return
+    check(browser, page, 820, ["headline", "curve", "record"], texts=20)
+    run(*words, "--epochs", "15", "--validation-share", "0.3", "-o", os.path.join(work, "a long name of a checkpoint that does not fit <b> on a phone.safetensors"))
+    for width in (390, 820, 1400):
+        for dark in (False, True):
+            check(browser, page, width, ["headline", "curve", "record"], dark, texts=40)
+    check(browser, page, 760, ["headline", "curve", "record"], media="print", texts=40)
+    curves = browser.evaluate("document.querySelectorAll('#curve figure .line').length")
+    marks = browser.evaluate("document.querySelectorAll('#curve figure .mark').length")
+    assert (curves, marks) == (2, 30), (curves, marks)
+
+
 def main():
     if os.environ.get("L3A_SANITIZE"):
         print("skipped: the page is the same with sanitizers")
@@ -238,6 +264,7 @@ def main():
         assert os.path.getsize(os.path.join(work, "page.pdf")) > 20000
         check(browser, os.path.join(crops, "report.html"), 760, whole, media="print")
         check_boxes(browser, crops, 14)
+        check_training(browser, work)
         print(f"four pages at three widths, {len(methods)} methods at most")
     return 0
 

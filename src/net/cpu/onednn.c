@@ -377,7 +377,8 @@ static bool available(void) {
 /* oneDNN computes in bf16 without the instructions as well, but more slowly than in float32. */
 static bool supports(const struct network_use *use) {
     const unsigned instructions = (unsigned)dnnl_get_effective_cpu_isa(), needed = dnnl_cpu_isa_avx512_core_bf16;
-    return use->numbers == NUMBER_FLOAT32 || (use->numbers == NUMBER_BFLOAT16 && (instructions & needed) == needed);
+    return use->numbers == NUMBER_FLOAT32 ||
+           (use->numbers == NUMBER_BFLOAT16 && !use->training && (instructions & needed) == needed);
 }
 
 static l3a_status open(const struct network *network, const struct network_use *use, void **state) {
