@@ -1147,6 +1147,7 @@ typedef struct l3a_extract_report {
     size_t bad;     /* pictures skipped */
     size_t resumed; /* pictures taken over from an earlier extraction */
     double seconds;
+    size_t cached; /* 1: l3a_extract_cached() has found the features, and nothing was extracted. Since 0.16 */
 } l3a_extract_report;
 
 /* NULL options: the defaults; NULL report: not wanted. */
@@ -1576,6 +1577,34 @@ L3A_PUBLIC int l3a_watch_polls(const l3a_watch *watch, size_t index);
 L3A_PUBLIC void l3a_watch_stop(l3a_watch *watch);
 /* No other thread may use the watch any more. Since 0.13. */
 L3A_PUBLIC void l3a_watch_free(l3a_watch *watch);
+
+/* A cache: a folder of feature files, which can be read like any others. Since 0.16.
+ *
+ * A file is used again if everything is as when it was extracted: the data set, its labels and the files of its pictures, by their
+ * sizes and times; the network, its options, and the processor, threads or device that compute it; and the version of the library.
+ * Otherwise it is extracted, and files that were not used for the longest time are removed to make room, but none that is in use.
+ * What is damaged is extracted again. */
+typedef struct l3a_cache_options {
+    size_t size;        /* sizeof the struct */
+    const char *folder; /* NULL: that of l3a_cache_folder(). It is created if it is missing */
+    uint64_t limit;     /* bytes that its feature files may take together; 0: 20 GiB */
+    uint64_t look_only; /* 1: nothing is extracted; what is not in the cache is NULL */
+} l3a_cache_options;
+
+/* The folder in which features are cached unless another one is named: the environment variable L3A_CACHE; otherwise l3a in
+ * XDG_CACHE_HOME, which is usually ~/.cache. A path that does not fit is L3A_ERROR_ARGUMENT. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_cache_folder(l3a_context *context, char *text, size_t capacity);
+/* How many files of a cache there are, and their bytes. A missing folder has none. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_cache_measure(l3a_context *context, const char *folder, uint64_t *files, uint64_t *bytes);
+/* As l3a_extract(), to a file in a cache, which is then opened. If another process is extracting the same, waits for it. The table
+ * keeps its file from being removed until it is freed. Shards are L3A_ERROR_ARGUMENT, and so is a context of processes that divide
+ * rows. NULL options, cache: the defaults; NULL report: not wanted. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_extract_cached(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
+                                         const l3a_extract_options *options, const l3a_cache_options *cache,
+                                         l3a_extract_report *report, l3a_features **features);
+/* The splits that people learn from and measure on, as far as the kind of the data set says: trainval and test of VOC, train2014
+ * and val2014 of COCO; otherwise both are "". Each text is cut to capacity. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_dataset_usual_splits(l3a_context *context, const char *name, char *train, char *test, size_t capacity);
 
 /* ---- Training -------------------------------------------------------------------------------------------------------
  * Trains a backbone on the pictures of a data set, with a linear head on its features, and writes it as a checkpoint that

@@ -18,6 +18,31 @@ L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *proto
  * line. */
 L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
 
+/* ---- Adaptation -----------------------------------------------------------------------------------------------------
+ * A backbone can be trained before a protocol begins, on what may be known then: the pictures that belong to the classes of the
+ * first phase, with their labels of these classes. Afterwards it is frozen. What other classes these pictures show, and all other
+ * pictures, has no influence on the bytes. Since 0.16. */
+typedef struct l3a_adapt_options {
+    size_t size;
+    /* "norms": norms and all biases; "released": everything for one epoch, as the paper's program does, with decay 1e-5 for VOC;
+     * these are the recipes of l3a_train(). "all": as "norms", but everything, with the highest rate 4e-5. NULL: norms */
+    const char *how;
+    const char *protocol;              /* as in l3a_protocol_parse(); NULL: B0-C10 */
+    const char *class_order;           /* as in l3a_class_order(); NULL: lexicographic */
+    const l3a_train_options *training; /* replaces what `how` says; without classes, which are those of the first phase, and a
+                                        * command, in whose place the adaptation is recorded. NULL: nothing is replaced */
+    int keep; /* 1: a file at the path that records the same adaptation of the same backbone is kept, and nothing is trained;
+               * another one is L3A_ERROR_MISMATCH. 0: a file is replaced */
+} l3a_adapt_options;
+
+/* Says what l3a_adapt() would do, as l3a_train_prepare() does. NULL options: the defaults. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_adapt_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
+                                        const l3a_adapt_options *options, l3a_train_plan *plan);
+/* Adapts a backbone to the first phase of a data set to learn from, and writes it to `path` as l3a_train() does. The report of what
+ * was kept is all 0. NULL options: the defaults; NULL report: not wanted. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_adapt(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
+                                const l3a_adapt_options *options, const char *path, l3a_train_report *report);
+
 /* ---- Methods -------------------------------------------------------------------------------------------------------- */
 typedef struct l3a_method_info {
     const char *name;
@@ -176,6 +201,8 @@ typedef struct l3a_experiment_options {
      * to. Since 0.11. */
     const l3a_method *const *own_methods;
     size_t own_method_count;
+    const char *adapted; /* how the backbone that made the features was adapted to the first phase; recorded, and said in the
+                          * report. NULL: it was not. Since 0.16. */
 } l3a_experiment_options;
 
 /* What an experiment would do. */

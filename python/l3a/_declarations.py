@@ -478,6 +478,7 @@ class l3a_extract_report(Structure):
         ("bad", c_size_t),
         ("resumed", c_size_t),
         ("seconds", c_double),
+        ("cached", c_size_t),
     ]
 
 
@@ -619,6 +620,15 @@ class l3a_library_picture(Structure):
     ]
 
 
+class l3a_cache_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("folder", c_char_p),
+        ("limit", c_uint64),
+        ("look_only", c_uint64),
+    ]
+
+
 class l3a_train_recipe(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -703,6 +713,17 @@ class l3a_train_report(Structure):
         ("speed", c_double),
         ("waited", c_double),
         ("recomputed", c_int),
+    ]
+
+
+class l3a_adapt_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("how", c_char_p),
+        ("protocol", c_char_p),
+        ("class_order", c_char_p),
+        ("training", c_void_p),
+        ("keep", c_int),
     ]
 
 
@@ -793,6 +814,7 @@ class l3a_experiment_options(Structure):
         ("class_order_count", c_size_t),
         ("own_methods", c_void_p),
         ("own_method_count", c_size_t),
+        ("adapted", c_char_p),
     ]
 
 
@@ -1217,11 +1239,17 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_watch_polls": (c_int, [c_void_p, c_size_t]),
     "l3a_watch_stop": (None, [c_void_p]),
     "l3a_watch_free": (None, [c_void_p]),
+    "l3a_cache_folder": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "l3a_cache_measure": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "l3a_extract_cached": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_dataset_usual_splits": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]),
     "l3a_train_recipe_at": (POINTER(l3a_train_recipe), [c_size_t]),
     "l3a_train_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "l3a_train": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
+    "l3a_adapt_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_adapt": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
     "l3a_method_options": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_state_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
@@ -1318,10 +1346,16 @@ TAKES_CONTEXT = frozenset([
     "l3a_library_open",
     "l3a_library_views",
     "l3a_watch_open",
+    "l3a_cache_folder",
+    "l3a_cache_measure",
+    "l3a_extract_cached",
+    "l3a_dataset_usual_splits",
     "l3a_train_prepare",
     "l3a_train",
     "l3a_protocol_parse",
     "l3a_class_order",
+    "l3a_adapt_prepare",
+    "l3a_adapt",
     "l3a_method_options",
     "l3a_experiment_create",
     "l3a_folder_record",

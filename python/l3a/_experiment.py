@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 from ._declarations import EventKind, Status, l3a_axis, l3a_experiment_options, l3a_workload
 from ._error import Error, make_error
 from ._library import Context, Event, Handle, decode, encode, library, listed, path_bytes, setting_text, sized, text_array
+from ._pictures import OPTIONS, Pictures
 from ._progress import Bar, Progress
 from ._run import Run, Sweep
 
@@ -22,7 +23,8 @@ Methods = Union[str, Sequence[Any], Any]  # names, and objects that are methods
 log = logging.getLogger("l3a")
 
 
-def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Methods = "l3a", seeds: Union[int, Sequence[int]] = 2025, *,
+def run(train: Any = None, test: Any = None, protocol: str = "B0-C10", methods: Methods = "l3a",
+        seeds: Union[int, Sequence[int]] = 2025, *, data: Optional[str] = None, backbone: Any = None,
         out: Any = None, resume: bool = False, class_order: Names = "lexicographic", classes: Optional[Sequence[Any]] = None,
         pictures: Optional[str] = None, threads: int = 0, memory_limit: int = 0, device: Optional[str] = None,
         progress: Progress = True, **settings: Any) -> Run:
@@ -51,6 +53,13 @@ def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Methods = "l3a
     progress : True: a bar, if tqdm is installed; False: none; or a function that gets each event, and cancels if it returns
         something true
     settings : the settings of methods by name: ``dim=2048, skip_features="on"``; ``lambda_`` is lambda
+    data, backbone : instead of train and test: a data set of pictures, such as "voc:VOCdevkit", and the path of a checkpoint.
+        Features are extracted to a cache, unless they are there, with as many views as the settings views and score_views say.
+        These options belong to them: ``split``, ``test_data`` and ``test_split``, which are usual for VOC and COCO; ``difficult``,
+        ``orient``, ``strict`` and ``half``; those of :meth:`l3a.Tagger.create` about the network, from ``pool`` to
+        ``backbone_precision``; ``cache`` (a folder; False: that of the results) and ``cache_size`` in GiB; and ``adapt``, which is
+        "none", "released", "norms" or "all", with ``adapt_seed``, ``adapt_epochs`` and ``adapt_rate``: train the backbone on the
+        first phase before it is frozen. ``l3a help run`` explains each.
 
     Ctrl-C stops at once; the finished phases, but for at most ten seconds of work, are in the folder, and ``resume=True``
     continues with the same result.
@@ -66,27 +75,41 @@ def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Methods = "l3a
     (['l3a', 'joint'], True, 4)
     """
     request = _Request("run", train, test, protocol, methods, seeds, out, resume, class_order, classes, pictures, threads,
-                       memory_limit, device, progress)
+                       memory_limit, device, progress, _source(train, test, data, backbone, settings))
     request.set(settings)
     folder = request.execute()
     return Run(folder, request.kept, request.failures)
 
 
-def sweep(train: Any, test: Any, protocol: str = "B0-C10", methods: Optional[Methods] = None,
-          seeds: Union[None, int, Sequence[int]] = None, *, preset: Optional[str] = None, out: Any = None, resume: bool = False,
-          class_order: Names = "lexicographic", classes: Optional[Sequence[Any]] = None, threads: int = 0, memory_limit: int = 0,
-          device: Optional[str] = None, progress: Progress = True, **settings: Any) -> Sweep:
+def sweep(train: Any = None, test: Any = None, protocol: str = "B0-C10", methods: Optional[Methods] = None,
+          seeds: Union[None, int, Sequence[int]] = None, *, data: Optional[str] = None, backbone: Any = None,
+          preset: Optional[str] = None, out: Any = None, resume: bool = False, class_order: Names = "lexicographic",
+          classes: Optional[Sequence[Any]] = None, threads: int = 0, memory_limit: int = 0, device: Optional[str] = None,
+          progress: Progress = True, **settings: Any) -> Sweep:
     """Runs a grid of settings, methods and seeds, as ``l3a sweep`` does. Points that can share work do.
 
     A setting with a list of values varies: ``gamma=[1, 10, 100]``. ``preset`` is the name of a grid from the paper; methods,
     seeds and settings that are given replace the preset's. Everything else is as in :func:`l3a.run`."""
     request = _Request("sweep", train, test, protocol, methods or "l3a", 2025 if seeds is None else seeds, out, resume, class_order,
-                       classes, None, threads, memory_limit, device, progress)
+                       classes, None, threads, memory_limit, device, progress, _source(train, test, data, backbone, settings))
     if preset is not None:
         request.take_preset(preset, methods is None, seeds is None, settings)
     request.set(settings)
     folder = request.execute()
     return Sweep(folder, request.kept, request.failures)
+
+
+def _source(train: Any, test: Any, data: Optional[str], backbone: Any, settings: Dict[str, Any]) -> Optional[Pictures]:
+    """Takes what is about pictures out of the settings; None: the tables are given."""
+    given = [*(["backbone"] if backbone is not None else []), *(name for name in settings if name in OPTIONS)]
+    if data is not None and (train is not None or test is not None):
+        raise make_error(Status.ERROR_ARGUMENT, "data and train or test exclude each other", "learn from pictures or from features")
+    if data is None and given:
+        raise make_error(Status.ERROR_ARGUMENT, f"{given[0]} needs data", "give a data set of pictures as data")
+    if data is None and (train is None or test is None):
+        raise make_error(Status.ERROR_ARGUMENT, "there is nothing to learn from or to measure on",
+                         "give train and test, or data and backbone")
+    return None if data is None else Pictures(data, backbone, settings)
 
 
 def setting_name(name: str) -> str:
@@ -205,7 +228,7 @@ class _Request:
 
     def __init__(self, kind: str, train: Any, test: Any, protocol: str, methods: Methods, seeds: Any, out: Any, resume: bool,
                  class_order: Names, classes: Optional[Sequence[Any]], pictures: Optional[str], threads: int, memory_limit: int,
-                 device: Optional[str], progress: Progress) -> None:
+                 device: Optional[str], progress: Progress, source: Optional[Pictures] = None) -> None:
         if resume and out is None:
             raise make_error(Status.ERROR_ARGUMENT, f"a {kind} without a folder cannot be resumed", "give the folder as out")
         self.kind, self.out, self.resume, self.protocol = kind, out, resume, protocol
@@ -217,7 +240,7 @@ class _Request:
         self.axes: Dict[str, List[str]] = {}
         self.fixed: List[Tuple[str, str]] = []
         self.kept: Optional[_Temporary] = None
-        self.data, self.names = (train, test), classes
+        self.data, self.names, self.source = (train, test), classes, source
         self.context = Context(threads=threads, memory_limit=memory_limit, device=device, on_event=self._on_event)
         self.settings = self.context.make("l3a_options_free", "l3a_options_create")
         self.own: List[Any] = []
@@ -267,11 +290,26 @@ class _Request:
         if self.methods == ["all"]:
             self.methods = [decode(method.name) for method in listed("l3a_method_at") if method.runs]
 
+    def _views(self, *names: str) -> int:
+        """The first of these settings that is given and not 0; 0 if none is."""
+        return next((int(value) for name in names for own, value in self.fixed if own == name and value != "0"), 0)
+
     def _use_views(self, table: Handle, *names: str) -> None:
-        """The first of these settings that is given and not 0 says which views of a table to use."""
-        chosen = [value for name in names for own, value in self.fixed if own == name and value != "0"]
-        if chosen:
-            self.context.call("l3a_features_use_views", table.handle, int(chosen[0]))
+        views = self._views(*names)
+        if views:
+            self.context.call("l3a_features_use_views", table.handle, views)
+
+    def _open_tables(self, folder: str) -> Tuple[_Opened, _Opened]:
+        if self.source is not None:
+            views = (self._views("views") or 1, self._views("score-views", "views") or 1)
+            train, test = self.source.open(self.context, folder, views, self.protocol, self.orders, self.seeds[0], self.resume)
+            return _Opened(train, self.source.words(), _classes_of(train)), _Opened(test, [], _classes_of(test))
+        train = open_table(self.context, self.data[0], self.names, "train")
+        names = self.names if self.names is not None else _for_test(self.data[1], train)
+        test = open_table(self.context, self.data[1], names, "test")
+        self._use_views(train.table, "views")
+        self._use_views(test.table, "score-views", "views")
+        return train, test
 
     def _command(self, folder: str, train: _Opened, test: _Opened) -> Tuple[Optional[bytes], Optional[bytes]]:
         """The command that does the same, and where it does; nothing if some data is only in memory."""
@@ -303,6 +341,7 @@ class _Request:
             pictures=None if self.pictures is None else encode(self.pictures))
         own = (ctypes.c_void_p * max(len(self.own), 1))(*(ctypes.addressof(each.table) for each in self.own))
         options.own_methods, options.own_method_count = ctypes.cast(own, ctypes.c_void_p), len(self.own)
+        options.adapted = None if self.source is None else self.source.adapted
         orders = text_array(map(encode, self.orders))
         if len(self.orders) == 1:
             options.class_order = encode(self.orders[0])
@@ -324,16 +363,12 @@ class _Request:
         """Runs the experiment and returns its folder."""
         if not self.methods or not self.seeds or not self.orders:
             raise make_error(Status.ERROR_ARGUMENT, f"a {self.kind} needs at least one method, one seed and one class order")
-        train = open_table(self.context, self.data[0], self.names, "train")
-        names = self.names if self.names is not None else _for_test(self.data[1], train)
-        test = open_table(self.context, self.data[1], names, "test")
-        self._use_views(train.table, "views")
-        self._use_views(test.table, "score-views", "views")
         if self.out is None:
             self.kept = _Temporary()
             folder = os.path.join(self.kept.path, self.kind)
         else:
             folder = os.fsdecode(self.out)
+        train, test = self._open_tables(folder)
         options, kept = self._options(train, test, folder)
         experiment = self.context.make("l3a_experiment_free", "l3a_experiment_create", ctypes.byref(options), kept=(options, kept))
         try:

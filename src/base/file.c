@@ -132,6 +132,10 @@ static int posix_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t c
     return 0;
 }
 
+static int64_t nanoseconds(struct timespec time) {
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 static int posix_describe(const char *path, file_description *description) {
     struct stat about;
     if (stat(path, &about)) {
@@ -143,7 +147,8 @@ static int posix_describe(const char *path, file_description *description) {
                                       .device = about.st_dev,
                                       .inode = about.st_ino,
                                       .size = (uint64_t)about.st_size,
-                                      .modified = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec};
+                                      .modified = nanoseconds(about.st_mtim),
+                                      .changed = nanoseconds(about.st_ctim)};
     return 0;
 }
 
@@ -176,6 +181,10 @@ static int posix_list(const char *path, int (*each)(const char *name, void *user
     return code ? -1 : 0;
 }
 
+static int posix_touch(int file) {
+    return futimens(file, NULL);
+}
+
 static int posix_reserve(int file, off_t bytes) {
     return fallocate(file, 0, 0, bytes);
 }
@@ -204,6 +213,7 @@ const file_operations posix_files = {.open = posix_open,
                                      .resolve = posix_resolve,
                                      .set_owner = fchown,
                                      .set_mode = fchmod,
+                                     .touch = posix_touch,
                                      .random = getrandom,
                                      .list = posix_list};
 

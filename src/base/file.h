@@ -17,6 +17,7 @@ typedef struct file_description {
     uint64_t device, inode;
     uint64_t size;    /* of a regular file, in bytes */
     int64_t modified; /* when its content changed last, in nanoseconds */
+    int64_t changed;  /* when anything about it changed last, which cannot be set to another time */
 } file_description;
 
 /* Whether both are of the same file with the same content. The number of a file that was removed is used again. */
@@ -59,6 +60,8 @@ typedef struct file_operations {
     int (*resolve)(const char *path, char *text, size_t capacity);
     int (*set_owner)(int file, uid_t owner, gid_t group);
     int (*set_mode)(int file, mode_t mode);
+    /* Makes now the time when the content changed last. */
+    int (*touch)(int file);
     ssize_t (*random)(void *bytes, size_t count, unsigned flags);
     /* Calls `each` with the names in a folder, in no particular order, until it returns non-zero. */
     int (*list)(const char *path, int (*each)(const char *name, void *user), void *user);

@@ -92,6 +92,13 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     return true;
 }
 
+void print_backbone_line(FILE *to, const l3a_backbone_info *info, size_t views) {
+    static const char *const precisions[] = {
+        [L3A_NETWORK_FLOAT32] = "", [L3A_NETWORK_BF16] = ", bf16", [L3A_NETWORK_FLOAT16] = ", float16"};
+    fprintf(to, "%s (%s%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine, precisions[info->computed],
+            info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
+}
+
 const char *backbone_argument_given(const struct arguments *arguments) {
     for (size_t i = 0; backbone_option_names[i]; i++) {
         if (argument(arguments, backbone_option_names[i])) {

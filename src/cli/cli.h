@@ -231,10 +231,36 @@ bool views_argument(const struct arguments *arguments, size_t *views);
             when "numbers that the network computes in; bf16 is faster where the processor has it, and float16 on a GPU "          \
                  "[float32; on a GPU float16]"                                                                                     \
     }
+/* Options of experiments: pictures instead of feature files. */
+#define PICTURE_OPTIONS                                                                                                            \
+    {"data", "DATASET",                                                                                                            \
+     "learn from pictures, with --backbone: voc:FOLDER, coco:FOLDER, list:FILE.csv, folders:FOLDER or tar:FILE.tar"},              \
+        {"split", "NAME", "with --data: split to learn from [trainval of VOC, train2014 of COCO]"},                                \
+        {"test-data", "DATASET", "with --data: data set to measure on [that of --data]"},                                          \
+        {"test-split", "NAME", "with --data: split to measure on [test of VOC, val2014 of COCO]"},                                 \
+        {"difficult", "absent|ignore",                                                                                             \
+         "with --data: VOC: a class with only difficult objects is absent, or left out of the metrics [absent]"},                  \
+        {"backbone", "FILE", "with --data: checkpoint: .safetensors, .pth or .pt"}, BACKBONE_OPTIONS("with --data: "),             \
+        {"float16", NULL, "with --data: keep features as float16; the default with views"},                                        \
+        {"float32", NULL, "with --data: keep features as float32; the default without views"},                                     \
+        {"orient", NULL, "with --data: rotate pictures according to their EXIF orientation"},                                      \
+        {"strict", NULL, "with --data: stop at the first picture that cannot be read, instead of skipping it"},                    \
+        {"cache", "DIR", "with --data: folder in which features are kept [L3A_CACHE, or ~/.cache/l3a]"},                           \
+        {"cache-size", "GIB", "with --data: what the cache may take; files not used for the longest time are removed [20]"},       \
+        {"no-cache", NULL, "with --data: keep the features in the folder of the results"},                                         \
+        {"adapt", "none|released|norms|all",                                                                                       \
+         "with --data: before the first phase, train the backbone on its pictures and labels, and freeze it then: everything as "  \
+         "the paper's program does, norms and biases, or everything [none]"},                                                      \
+        {"adapt-seed", "N", "with --adapt: seed of what is drawn [the first of --seed]"},                                          \
+        {"adapt-epochs", "N", "with --adapt: how often each picture is shown [1 for released, otherwise 10]"}, {                   \
+        "adapt-rate", "X", "with --adapt: the highest rate of the steps [4e-5; 1e-3 for norms]"                                    \
+    }
 /* Their names; NULL after the last. */
 extern const char *const backbone_option_names[];
 /* Reads them. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
+/* A line about a network, for those who wait for features. */
+void print_backbone_line(FILE *to, const l3a_backbone_info *info, size_t views);
 /* The first of them that is given, or NULL. */
 const char *backbone_argument_given(const struct arguments *arguments);
 
@@ -387,7 +413,11 @@ struct request {
     l3a_experiment_options options;
     l3a_options *settings;
     struct list methods, orders, seeds;
-    uint64_t *numbers; /* the seeds */
+    uint64_t *numbers;        /* the seeds */
+    l3a_dataset *datasets[2]; /* what tables of a plan refer to … */
+    float *blank[2];          /* … with their features */
+    size_t bad;               /* pictures that could not be read */
+    char adapted[600];        /* how the backbone was adapted; "": it was not */
 };
 
 /* How a command shows an experiment. */
@@ -399,6 +429,11 @@ struct request_view {
     int (*print_results)(const struct arguments *arguments, const struct request *request, const l3a_experiment *experiment,
                          const char *format);
 };
+
+/* Checks the options about pictures, and that they are not there without --data; explains on stderr if not. */
+bool picture_arguments_check(const struct arguments *arguments);
+/* Opens the tables of an experiment on pictures, with the settings of the request. Explains a failure on stderr. */
+int open_picture_tables(const struct arguments *arguments, struct request *request);
 
 /* Checks that the options that both commands need are there; explains on stderr if not. */
 bool request_check(const struct arguments *arguments);

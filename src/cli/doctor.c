@@ -1,6 +1,7 @@
 /* l3a doctor: what this machine will use, and what to install for what is missing. */
 #include "cli.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -198,6 +199,25 @@ static int print_network_speed(const struct arguments *arguments, const char *pa
     return code;
 }
 
+/* Where the features of l3a run --data are kept. */
+static void print_cache(l3a_context *context) {
+    enum { PATH = 4096 };
+    char folder[PATH], text[32];
+    uint64_t files, bytes;
+    l3a_status status = l3a_cache_folder(context, folder, sizeof folder);
+    if (status == L3A_OK) {
+        status = l3a_cache_measure(context, folder, &files, &bytes);
+    }
+    if (status != L3A_OK) {
+        printf("cache        none: %s\n", l3a_error_text(context));
+    } else if (files) {
+        printf("cache        %s, %" PRIu64 " %s of features, %s\n", folder, files, plural(files, "file", "files"),
+               size_text(bytes, text));
+    } else {
+        printf("cache        %s, empty\n", folder);
+    }
+}
+
 int doctor_command(struct arguments *arguments) {
     l3a_machine machine = {.size = sizeof machine};
     l3a_plan plan = {.size = sizeof plan};
@@ -236,6 +256,7 @@ int doctor_command(struct arguments *arguments) {
     }
     print_networks();
     print_server();
+    print_cache(arguments->context);
     print_plugin(arguments->context, "figure", "figures", "SVG, PDF and PNG", "only SVG");
     print_plugin(arguments->context, "mpi", "MPI", "processes that mpirun or srun starts learn together", "no MPI");
     print_devices(arguments->context);

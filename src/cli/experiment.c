@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 bool request_check(const struct arguments *arguments) {
-    if (!argument_needed(arguments, "train") || !argument_needed(arguments, "test")) {
+    if (!picture_arguments_check(arguments) ||
+        (!argument(arguments, "data") && (!argument_needed(arguments, "train") || !argument_needed(arguments, "test")))) {
         return false;
     }
     if (arguments->positional_count) {
@@ -97,6 +98,10 @@ void request_free(struct request *request) {
     l3a_options_free(request->settings);
     l3a_features_free(request->options.train);
     l3a_features_free(request->options.test);
+    for (size_t i = 0; i < 2; i++) {
+        free(request->blank[i]);
+        l3a_dataset_free(request->datasets[i]);
+    }
 }
 
 static int open_tables(const struct arguments *arguments, l3a_experiment_options *options) {
@@ -139,7 +144,7 @@ int request_execute(const struct arguments *arguments, struct request *request, 
     const bool dry = argument(arguments, "dry-run") != NULL;
     l3a_experiment *experiment = NULL;
     l3a_workload plan = {.size = sizeof plan};
-    int code = open_tables(arguments, &request->options);
+    int code = argument(arguments, "data") ? open_picture_tables(arguments, request) : open_tables(arguments, &request->options);
     if (code != EXIT_DONE) {
         return code;
     }
@@ -163,6 +168,10 @@ int request_execute(const struct arguments *arguments, struct request *request, 
     if (code == EXIT_DONE && !dry && !arguments->quiet) {
         fflush(stdout);
         fprintf(stderr, "\nreport: %s/report.html\n", request->options.folder);
+    }
+    if (code == EXIT_DONE && request->bad) {
+        code = complain(arguments, "%zu %s could not be read and %s skipped", request->bad,
+                        plural(request->bad, "picture", "pictures"), plural(request->bad, "was", "were"));
     }
     l3a_experiment_free(experiment);
     return code;

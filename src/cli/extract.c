@@ -127,7 +127,6 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
                    const char *path) {
     const bool half = argument(arguments, "float16") || (views > 1 && !argument(arguments, "float32"));
     const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
-    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     struct extraction e = {.arguments = arguments,
                            .backbone = backbone,
                            .dataset = dataset,
@@ -140,10 +139,7 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
                                        .shards = shared}};
     progress_clear();
     if (!arguments->quiet) {
-        static const char *const precisions[] = {
-            [L3A_NETWORK_FLOAT32] = "", [L3A_NETWORK_BF16] = ", bf16", [L3A_NETWORK_FLOAT16] = ", float16"};
-        fprintf(stderr, "%s (%s%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine,
-                precisions[info->computed], info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
+        print_backbone_line(stderr, l3a_backbone_describe(backbone), views);
     }
     if (!shared) {
         shard_argument(arguments, &e.options.shard, &e.options.shards);

@@ -92,6 +92,9 @@ static const struct manual manuals[] = {
      "run can compare several methods, class orders and seeds: each method learns once for every order and seed, and the numbers "
      "are "
      "means with the standard deviation over all of them.\n"
+     "With --data and --backbone it learns from pictures: it computes their features first and keeps them in a folder, so that the "
+     "next run with the same pictures and network uses them again. The results are those of 'l3a extract' and 'l3a run --train "
+     "--test', to the last bit. The files in the folder are feature files; 'l3a doctor' says where it is and how large.\n"
      "The plan (phases, memory, time) is printed first. Finished phases are saved, but for at most ten seconds of work, so an "
      "interrupted run can be resumed with --resume -o DIR; the result is bit-identical to that of an uninterrupted run. At the "
      "end, report.html in the folder shows the results.\n"
@@ -99,6 +102,8 @@ static const struct manual manuals[] = {
      "--pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.\n"
      "Under mpirun or srun, the processes divide the images among them, as in sweep, learn and eval. The results are those of one "
      "process, up to rounding.",
+     "PASCAL VOC, five phases of four classes, from the pictures to the report:\n"
+     "  l3a run --data voc:VOCdevkit --backbone vit_tiny.safetensors --protocol B0-C4 -o my-run\n"
      "Eight phases of ten classes, with the paper's settings:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
      "Three class orders and two seeds, and the table for a paper:\n"

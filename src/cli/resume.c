@@ -24,8 +24,8 @@ static const char *find_path(const char *value, const char *placeholder) {
         const char *colon = strchr(value, ':');
         return colon ? colon + 1 : NULL;
     }
-    const bool file =
-        placeholder && (strcmp(placeholder, "FILE") == 0 || strcmp(placeholder, "HOW") == 0 || strchr(placeholder, '.'));
+    const bool file = placeholder && (strcmp(placeholder, "FILE") == 0 || strcmp(placeholder, "HOW") == 0 ||
+                                      strcmp(placeholder, "DIR") == 0 || strchr(placeholder, '.'));
     return file ? value : NULL;
 }
 
@@ -98,7 +98,7 @@ static void merge(struct arguments *arguments, const struct arguments *recorded,
 
 /* Without a record there is nothing to add. This is an error only if the command line does not give everything itself. */
 static int without_record(const struct arguments *arguments, const char *folder, const char *why) {
-    if (argument(arguments, "train")) {
+    if (argument(arguments, "train") || argument(arguments, "data")) {
         return EXIT_DONE;
     }
     complain(arguments, "%s: %s", folder, why);

@@ -10,6 +10,7 @@ const struct option run_options[] = {
     {"train-labels", "Y.npy", "labels, if --train is a .npy file"},
     {"test-labels", "Y.npy", "labels, if --test is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
+    PICTURE_OPTIONS,
     {"protocol", "B<b>-C<c>", "b classes first (c if b is 0), then c per phase [B0-C10]"},
     {"class-order", "HOW",
      "lexicographic, shuffle:SEED, or a file with one name per line; or a list of these, such as "

@@ -402,4 +402,5 @@ done:
     return status;
 }
 
-const struct dataset_kind coco_kind = {"coco", "coco:FOLDER", coco_open, coco_splits};
+const struct dataset_kind coco_kind = {
+    "coco", "coco:FOLDER", coco_open, coco_splits, {{"train2014", "val2014"}, {"train2017", "val2017"}}};

@@ -72,6 +72,28 @@ done:
     return status;
 }
 
+l3a_status l3a_dataset_usual_splits(l3a_context *context, const char *name, char *train, char *test, size_t capacity) {
+    l3a_status status = L3A_OK;
+    const struct dataset_kind *kind;
+    const char *place;
+    text_list splits = {0};
+    NEED(context, context, name, train, test);
+    FAIL_IF(!capacity, context, L3A_ERROR_ARGUMENT, NULL, "no room for the names of the splits");
+    TRY(find_kind(context, name, &kind, &place));
+    TRY(kind->splits(context, place, &splits));
+    train[0] = test[0] = '\0';
+    for (size_t i = 0; i < sizeof kind->usual / sizeof kind->usual[0] && kind->usual[i][0] && !train[0]; i++) {
+        const char *const *pair = kind->usual[i];
+        if (text_list_find(&splits, pair[0]) < splits.count && text_list_find(&splits, pair[1]) < splits.count) {
+            snprintf(train, capacity, "%s", pair[0]);
+            snprintf(test, capacity, "%s", pair[1]);
+        }
+    }
+done:
+    text_list_clear(context, &splits);
+    return status;
+}
+
 void l3a_dataset_free(l3a_dataset *dataset) {
     if (!dataset) {
         return;
@@ -138,6 +160,26 @@ struct picture_source dataset_source(const struct l3a_dataset *dataset, size_t r
         source.span = dataset->spans[row];
     }
     return source;
+}
+
+l3a_status dataset_full_name(const struct l3a_dataset *dataset, char **name) {
+    l3a_context *context = dataset->context;
+    l3a_status status = L3A_OK;
+    const char *place = strchr(dataset->name, ':') + 1;
+    file_description about;
+    char *path = NULL;
+    text_builder text = {.context = context};
+    if (context->files->describe(place, &about) == 0) {
+        TRY(resolve_path(context, place, &path));
+    }
+    text_builder_print(&text, "%.*s%s", (int)(place - dataset->name), dataset->name, path ? path : place);
+    TRY(text.status);
+    *name = text.text;
+    text = (text_builder){.context = context};
+done:
+    text_builder_free(&text);
+    release(context, path);
+    return status;
 }
 
 size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {

@@ -25,6 +25,7 @@ struct dataset_kind {
     const char *prefix, *form; /* "voc", "voc:FOLDER" */
     l3a_status (*open)(struct l3a_dataset *dataset, const char *place, const char *split, const l3a_dataset_options *options);
     l3a_status (*splits)(l3a_context *context, const char *place, text_list *splits);
+    const char *usual[2][2]; /* pairs of splits that people learn from and measure on; the first that is there counts */
 };
 
 extern const struct dataset_kind voc_kind, coco_kind, list_kind, folders_kind, tar_kind;
@@ -39,6 +40,8 @@ size_t dataset_find_class(const struct l3a_dataset *dataset, const char *name);
 l3a_status dataset_add_row(struct l3a_dataset *dataset, const char *id, const char *folder, const char *file);
 /* Adds a picture that is in an archive, whose path is one of dataset->archives; its id is the member's name. */
 l3a_status dataset_add_member(struct l3a_dataset *dataset, const char *name, const struct archive_span *span);
+/* The name with an absolute path without links, so that it means the same in any folder; as it is if it names no single place. */
+l3a_status dataset_full_name(const struct l3a_dataset *dataset, char **name);
 /* Where the picture of a row is; the texts are those of the data set. */
 struct picture_source dataset_source(const struct l3a_dataset *dataset, size_t row);
 /* Called after the last row: allocates the labels, all 0. Refuses an id that is listed twice. */

@@ -392,4 +392,4 @@ done:
     return status;
 }
 
-const struct dataset_kind folders_kind = {"folders", "folders:FOLDER", folders_open, folders_splits};
+const struct dataset_kind folders_kind = {"folders", "folders:FOLDER", folders_open, folders_splits, {{NULL}}};

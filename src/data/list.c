@@ -361,4 +361,4 @@ done:
     return status;
 }
 
-const struct dataset_kind list_kind = {"list", "list:FILE.csv", list_open, list_splits};
+const struct dataset_kind list_kind = {"list", "list:FILE.csv", list_open, list_splits, {{NULL}}};

@@ -391,4 +391,4 @@ done:
     return status;
 }
 
-const struct dataset_kind tar_kind = {"tar", "tar:FILE.tar", tar_open_set, tar_splits};
+const struct dataset_kind tar_kind = {"tar", "tar:FILE.tar", tar_open_set, tar_splits, {{NULL}}};

@@ -442,4 +442,4 @@ static l3a_status voc_splits(l3a_context *context, const char *place, text_list 
     return status;
 }
 
-const struct dataset_kind voc_kind = {"voc", "voc:FOLDER", voc_open, voc_splits};
+const struct dataset_kind voc_kind = {"voc", "voc:FOLDER", voc_open, voc_splits, {{"trainval", "test"}}};

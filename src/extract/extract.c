@@ -11,6 +11,7 @@
 #include "base/sized.h"
 #include "data/dataset.h"
 #include "data/features.h"
+#include "extract/extract.h"
 #include "extract/part_file.h"
 #include "format/safetensors.h"
 #include "net/backbone.h"
@@ -22,8 +23,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { ENGINE_TEXT = 256 };
 
 /* Batches to extract, because their records are missing or out of date. */
 struct todo {
@@ -40,7 +39,7 @@ struct extraction {
     l3a_dataset *dataset;
     l3a_extract_options options;
     l3a_picture_options picture;
-    const char *path;
+    const char *name, *path;         /* of the data set, and of the feature file */
     size_t batch;                    /* pictures that are computed together */
     size_t first, rows;              /* pictures of the data set: the first one, and how many */
     struct picture_source *pictures; /* these */
@@ -55,23 +54,8 @@ struct extraction {
     uint16_t *halves; /* of a picture */
 };
 
-static bool is_on_device(const struct extraction *e) {
-    return e->backbone->back_end == network_back_end_of_device(e->backbone->context);
-}
-
-/* "cuda, batches of 256, …" */
-static void print_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
-    const struct network_back_end *back_end = e->backbone->back_end;
-    const size_t views = view_rows(e->views), most = e->rows < e->batch ? e->rows * views : e->batch;
-    text[0] = '\0';
-    if (is_on_device(e)) {
-        const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, e->batch);
-        if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
-            memcpy(text + length, ", ", 3);
-            back_end->describe(e->backbone->state, most < e->batch ? most : e->batch, text + length + 2,
-                               ENGINE_TEXT - (size_t)length - 2);
-        }
-    }
+static void find_engine(const struct extraction *e, char text[ENGINE_TEXT]) {
+    print_engine(e->backbone, e->rows * view_rows(e->views), text);
 }
 
 /* Features of the processor are as before there were others. */
@@ -215,7 +199,7 @@ static l3a_status judge_batch(const struct extraction *e, const struct intake *i
 /* Whether the device does not compute as it did when the extraction began, because another program has taken its memory. */
 static bool has_other_engine(const struct extraction *e) {
     char now[ENGINE_TEXT];
-    print_engine(e, now);
+    find_engine(e, now);
     return strcmp(now, e->engine) != 0;
 }
 
@@ -339,7 +323,7 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         TRY(record.values[i] ? text_record_set(context, keys, values, provenance[i], record.values[i]) : L3A_OK);
     }
     TRY(add_record(context, keys, values, bad_record, &bad));
-    TRY(text_record_set(context, keys, values, "data", e->dataset->name));
+    TRY(text_record_set(context, keys, values, "data", e->name));
     TRY(text_record_set(context, keys, values, "split", e->dataset->split));
     if (e->dataset->ignores_difficult) {
         TRY(text_record_set(context, keys, values, difficult_record, "ignore"));
@@ -433,7 +417,7 @@ static l3a_status extract_pictures(struct extraction *e) {
     l3a_status status = L3A_OK;
     bool again = true;
     while (again) {
-        print_engine(e, e->engine);
+        find_engine(e, e->engine);
         part_file_close(&e->part);
         TRY(part_file_open(e->context, e->path, identity(e), e->rows, e->batch, row, &e->part));
         TRY(list_todo(e));
@@ -454,12 +438,16 @@ static void extraction_free(struct extraction *e) {
     text_list_clear(context, &e->bad);
 }
 
-static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const l3a_extract_options *options,
-                          const char *path, l3a_extract_report *report) {
+l3a_status extract_named(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const char *name,
+                         const l3a_extract_options *options, const char *path, l3a_extract_report *report) {
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
-    struct extraction e = {
-        .context = context, .backbone = backbone, .info = l3a_backbone_describe(backbone), .dataset = dataset, .path = path};
+    struct extraction e = {.context = context,
+                           .backbone = backbone,
+                           .info = l3a_backbone_describe(backbone),
+                           .dataset = dataset,
+                           .name = name,
+                           .path = path};
     TRY(READ_SIZED(context, options, e.options));
     TRY(picture_options_read(context, e.options.picture, &e.picture));
     if (report) {
@@ -475,8 +463,11 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
     TRY(write_features(&e));
     TRY(remove_file(context, e.part.path));
     if (report) {
-        const l3a_extract_report own = {sizeof own, e.good_count, e.bad.count, e.rows - e.todo.picture_count,
-                                        clock_seconds() - start};
+        const l3a_extract_report own = {.size = sizeof own,
+                                        .rows = e.good_count,
+                                        .bad = e.bad.count,
+                                        .resumed = e.rows - e.todo.picture_count,
+                                        .seconds = clock_seconds() - start};
         TRY(WRITE_SIZED(context, report, own));
     }
 done:
@@ -488,7 +479,7 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
                        const char *path, l3a_extract_report *report) {
     l3a_status status = L3A_OK;
     NEED(context, context, backbone, dataset, path);
-    TRY(extract(context, backbone, dataset, options, path, report));
+    TRY(extract_named(context, backbone, dataset, dataset->name, options, path, report));
 done:
     return status;
 }

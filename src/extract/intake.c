@@ -89,6 +89,19 @@ void intake_close(struct intake *intake) {
     }
 }
 
+void print_engine(const l3a_backbone *backbone, size_t count, char text[ENGINE_TEXT]) {
+    const struct network_back_end *back_end = backbone->back_end;
+    const size_t batch = backbone_batch(backbone);
+    text[0] = '\0';
+    if (back_end == network_back_end_of_device(backbone->context)) {
+        const int length = snprintf(text, ENGINE_TEXT, "%s, batches of %zu", back_end->name, batch);
+        if (back_end->describe && length > 0 && length < ENGINE_TEXT / 2) {
+            memcpy(text + length, ", ", 3);
+            back_end->describe(backbone->state, count < batch ? count : batch, text + length + 2, ENGINE_TEXT - (size_t)length - 2);
+        }
+    }
+}
+
 static const char oriented[] = " oriented";
 
 void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record) {

@@ -35,6 +35,10 @@ l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_l
 l3a_status intake_next(struct intake *intake, size_t count, float *features);
 void intake_close(struct intake *intake);
 
+/* What of a device changes the last bits of the features of `count` views: "cuda, batches of 256, …"; "" on the processor. */
+enum { ENGINE_TEXT = 256 };
+void print_engine(const l3a_backbone *backbone, size_t count, char text[ENGINE_TEXT]);
+
 /* How the features of a network are recorded, in the order of `provenance` (features.h). */
 struct backbone_record {
     char preprocess[160];

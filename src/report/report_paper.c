@@ -19,15 +19,17 @@ static void begin_group(text_builder *page, const char *what, const char *of) {
 static void print_own(struct report *report, const struct report_run *run) {
     text_builder *page = &report->page;
     const char *backbone = run_record(run, "run.train.backbone");
+    const bool adapted = run_record(run, "run.adapted")[0];
     for (size_t i = run->first_series; i < run->first_series + run->series_count; i++) {
         const struct series *series = &report->series[i];
         const l3a_summary *s = &series->summary;
         const double values[PAPER_COLUMNS] = {series->rows > 1 ? s->average_map[0] : NAN, s->last_map[0], s->last_class_f1[0],
                                               s->last_overall_f1[0]};
-        table_row(page, NULL, "%s<small class=\"help\">%s</small>", series->label,
+        table_row(page, NULL, "%s<small class=\"help\">%s%s</small>", series->label,
                   series->source[0] ? series->help
                   : backbone[0]     ? backbone
-                                    : "backbone not recorded");
+                                    : "backbone not recorded",
+                  adapted && !series->source[0] ? ", adapted to the first phase" : "");
         table_empty(page);
         print_values(page, values, 2);
     }

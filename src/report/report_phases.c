@@ -93,6 +93,9 @@ static void print_about(struct report *report, const struct report_run *run) {
     if (backbone[0]) {
         html_print(page, "; frozen features from %s", backbone);
     }
+    if (run_record(run, "run.adapted")[0]) {
+        html_print(page, ", adapted to the first phase (%s)", run_record(run, "run.adapted"));
+    }
     if (run_record(run, "run.test.difficult")[0]) {
         html_raw(page, "; difficult objects left out of the metrics, as in the VOC devkit");
     }

@@ -297,6 +297,7 @@ static void print_caption(const struct table *table) {
     if (backbone[0]) {
         print_plain(table, ", frozen features from ");
         print_escaped(table, backbone);
+        print_plain(table, run_record(run, "run.adapted")[0] ? ", adapted to the first phase" : "");
     }
     print_plain(table, ", in percent.");
     print_spread_source(table);

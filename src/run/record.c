@@ -182,6 +182,10 @@ l3a_status record_identity(const l3a_experiment *experiment, const l3a_experimen
     print_own_methods(text, experiment, options);
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));
+    if (options->adapted) {
+        text_builder_print(text, "    ");
+        print_string(text, "adapted", options->adapted, ",\n");
+    }
     print_orders(text, experiment);
     print_axes(text, options);
     text_builder_print(text, "\n  }");

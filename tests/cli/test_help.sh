@@ -83,7 +83,7 @@ offers() {
 }
 offers 'predict' l3a pre
 offers "$(printf '%s\n' "${commands[@]}" --citation --help --version | sort | xargs)" l3a ''
-offers '--test --test-labels' l3a run --te
+offers '--test --test-data --test-labels --test-split' l3a run --te
 offers 'csv json latex markdown table' l3a run --format ''
 offers 'json' l3a run --format = j
 offers 'dynamic fixed off' l3a learn model --pseudo ''
@@ -115,7 +115,7 @@ if command -v fish >"$work/which"; then
     }
     export HOME=$work
     check 'fish reads its script' fish -n "$work/l3a.fish"
-    check 'fish offers options' fish_offers '--test --test-labels' l3a run --te
+    check 'fish offers options' fish_offers '--test --test-data --test-labels --test-split' l3a run --te
     check 'fish offers choices' fish_offers 'csv json latex markdown table' l3a run --format ''
     check 'fish offers commands' fish_offers predict l3a pre
     check 'fish offers data sets' fish_offers 'coco: folders: list: tar: voc:' l3a extract --data ''

@@ -45,8 +45,9 @@ MAY_BE_NULL = {
     ("l3a_tagger_revert", "report"), ("l3a_history_revert", "report"), ("l3a_history_lesson", "user"), ("l3a_library_open", "options"),
     ("l3a_library_scan", "report"), ("l3a_library_look", "options"), ("l3a_library_look", "report"), ("l3a_library_retry", "count"),
     ("l3a_library_judged", "user"), ("l3a_library_score", "scored"), ("l3a_library_find", "options"), ("l3a_library_folders", "user"),
-    ("l3a_watch_next", "lost"), ("l3a_train_prepare", "validation"), ("l3a_train_prepare", "options"), ("l3a_train", "validation"),
-    ("l3a_train", "options"), ("l3a_train", "report"),
+    ("l3a_watch_next", "lost"), ("l3a_extract_cached", "options"), ("l3a_extract_cached", "cache"), ("l3a_extract_cached", "report"),
+    ("l3a_train_prepare", "validation"), ("l3a_train_prepare", "options"), ("l3a_train", "validation"), ("l3a_train", "options"),
+    ("l3a_train", "report"), ("l3a_adapt_prepare", "options"), ("l3a_adapt", "options"), ("l3a_adapt", "report"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint", "l3a_context_device")

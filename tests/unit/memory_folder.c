@@ -271,6 +271,11 @@ static int memory_reserve(int file, off_t bytes) {
     return node ? 0 : posix_files.reserve(file, bytes);
 }
 
+static int memory_touch(int file) {
+    const struct node *node = opened(file);
+    return node ? 0 : posix_files.touch(file);
+}
+
 static int memory_start_sync(int file, off_t offset, off_t count) {
     const struct node *node = opened(file);
     return node ? 0 : posix_files.start_sync(file, offset, count);
@@ -333,7 +338,8 @@ static int memory_describe(const char *path, file_description *description) {
     if (!node) {
         return fail_with(ENOENT);
     }
-    *description = (file_description){node->mode, getuid(), getgid(), UINT64_MAX, node->inode, node->size, 0};
+    *description = (file_description){
+        .mode = node->mode, .owner = getuid(), .group = getgid(), .device = UINT64_MAX, .inode = node->inode, .size = node->size};
     return 0;
 }
 
@@ -428,6 +434,7 @@ const file_operations memory_folder = {.open = memory_open,
                                        .resolve = memory_resolve,
                                        .set_owner = memory_set_owner,
                                        .set_mode = memory_set_mode,
+                                       .touch = memory_touch,
                                        .random = memory_random,
                                        .list = memory_list};
 

@@ -41,6 +41,7 @@ enum operation {
     WRITE,
     SIZE,
     LOCK,
+    LOCK_BYTES,
     TRUNCATE,
     SYNC,
     RESERVE,
@@ -53,6 +54,7 @@ enum operation {
     READ_LINK,
     SET_OWNER,
     SET_MODE,
+    TOUCH,
     RANDOM,
     LIST,
     ANY_FILE_OPERATION
@@ -88,6 +90,7 @@ static const struct fault faults[] = {
     {"short write", WRITE, EVERY_OTHER, CUT_SHORT, 0, L3A_OK, false},
     {"no size", SIZE, ONCE, FAILS, EIO, L3A_ERROR_IO, false},
     {"no locks", LOCK, ONCE, FAILS, ENOLCK, L3A_ERROR_IO, false},
+    {"no locks on bytes", LOCK_BYTES, EVERY_OTHER, FAILS, ENOLCK, L3A_OK, false},
     {"cannot truncate", TRUNCATE, ONCE, FAILS, EIO, L3A_ERROR_IO, false},
     {"cannot sync", SYNC, ONCE, FAILS, EIO, L3A_ERROR_IO, false},
     {"cannot close", CLOSE, ONCE, FAILS, EIO, L3A_ERROR_IO, true},
@@ -100,6 +103,7 @@ static const struct fault faults[] = {
     {"cannot keep the group either", SET_OWNER, FROM_THEN_ON, FAILS, EPERM, L3A_OK, false},
     {"cannot keep the mode", SET_MODE, ONCE, FAILS, EIO, L3A_ERROR_IO, false},
     {"no modes on this file system", SET_MODE, EVERY_OTHER, FAILS, EPERM, L3A_OK, false},
+    {"cannot set the time", TOUCH, EVERY_OTHER, FAILS, EPERM, L3A_OK, false},
     {"no random numbers", RANDOM, ONCE, FAILS, ENOSYS, L3A_ERROR_IO, false},
     {"cannot list the folder", LIST, EVERY_OTHER, FAILS, EACCES, L3A_OK, false},
     {"disk gone", ANY_FILE_OPERATION, FROM_THEN_ON, FAILS, EIO, L3A_ERROR_IO, true},
@@ -211,7 +215,7 @@ static int probed_lock(int file, const char *path) {
 }
 
 static int probed_lock_bytes(int file, enum byte_lock kind, off_t offset, off_t count) {
-    return strikes(LOCK) ? -1 : memory_folder.lock_bytes(file, kind, offset, count);
+    return strikes(LOCK_BYTES) ? -1 : memory_folder.lock_bytes(file, kind, offset, count);
 }
 
 static int probed_truncate(int file, off_t bytes) {
@@ -275,6 +279,10 @@ static int probed_set_mode(int file, mode_t mode) {
     return strikes(SET_MODE) ? -1 : memory_folder.set_mode(file, mode);
 }
 
+static int probed_touch(int file) {
+    return strikes(TOUCH) ? -1 : memory_folder.touch(file);
+}
+
 static ssize_t probed_random(void *bytes, size_t count, unsigned flags) {
     return strikes(RANDOM) ? -1 : memory_folder.random(bytes, count, flags);
 }
@@ -303,6 +311,7 @@ static const file_operations probed_files = {.open = probed_open,
                                              .resolve = probed_resolve,
                                              .set_owner = probed_set_owner,
                                              .set_mode = probed_set_mode,
+                                             .touch = probed_touch,
                                              .random = probed_random,
                                              .list = probed_list};
 
@@ -1223,6 +1232,30 @@ static l3a_status extract_one(struct stage *stage) {
     return status == L3A_OK ? l3a_extract(stage->context, stage->backbone, stage->dataset, &options, stage->path, NULL) : status;
 }
 
+static l3a_status extract_to_cache(struct stage *stage) {
+    char name[600];
+    snprintf(name, sizeof name, "list:%s", input.pictures);
+    const l3a_extract_options options = {.size = sizeof options, .strict = 1};
+    const l3a_cache_options cache = {.size = sizeof cache, .folder = MEMORY_FOLDER "/deep/cache"};
+    l3a_status status = l3a_dataset_open(stage->context, name, NULL, NULL, &stage->dataset);
+    if (status == L3A_OK) {
+        status = l3a_backbone_open(stage->context, input.backbone, NULL, &stage->backbone);
+    }
+    return status == L3A_OK
+               ? l3a_extract_cached(stage->context, stage->backbone, stage->dataset, &options, &cache, NULL, &stage->train)
+               : status;
+}
+
+static void check_cached(struct stage *stage, l3a_status status) {
+    float values[64];
+    require(status == L3A_OK ? stage->train != NULL : !stage->train, "there is a table if all went well");
+    if (stage->train) {
+        assert_true(l3a_features_width(stage->train) <= 64);
+        assert_ok(stage->context, l3a_features_read(stage->train, NULL, 0, 1, values));
+        same_as_undisturbed(values, l3a_features_width(stage->train) * sizeof *values);
+    }
+}
+
 static l3a_status read_archive(struct stage *stage) {
     char name[600];
     snprintf(name, sizeof name, "tar:%s", input.archive);
@@ -1382,6 +1415,7 @@ static const struct scenario scenarios[] = {
     {"read the record of a run", run_once, NULL, read_record, check_nothing, false, false},
     {"draw a data set", NULL, NULL, draw_one, check_drawn, true, false},
     {"extract a picture", put_old_file, NULL, extract_one, check_file, true, false},
+    {"extract a picture to a cache", NULL, NULL, extract_to_cache, check_cached, true, false},
     {"read a picture in an archive", NULL, NULL, read_archive, check_nothing, false, false},
     {"open a tagger", NULL, NULL, open_tagger, check_tagger, false, false},
     {"reload a tagger", NULL, open_tagger, reload_tagger, check_tagger, false, false},

@@ -1,0 +1,203 @@
+/* Adaptation: a backbone is trained before a protocol begins, on what may be known then: the pictures that belong to the classes of
+ * the first phase, with their labels of these classes. The training itself knows no other classes (examples.c). */
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/sized.h"
+#include "data/dataset.h"
+#include "format/checkpoint.h"
+#include "l3a/l3a_experiment.h"
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The names, and what they stand for. The rate of "norms" is too high for all parameters of a trained network; that of "released"
+ * suits them. */
+static const struct {
+    const char *name, *recipe, *trained;
+    double rate;
+} ways[] = {{"norms", "norms", NULL, 0}, {"released", "released", NULL, 0}, {"all", "norms", "all", 4e-5}};
+
+/* What is to be trained, with the names of the classes in memory of its own. */
+struct adaptation {
+    l3a_train_options training;
+    const char **classes;
+    int keep;
+    char record[800]; /* says what it depends on, but for the content of the pictures and the checkpoint */
+};
+
+/* The paper's program has another decay for VOC. */
+static double decay_of(const char *how, const l3a_dataset *dataset) {
+    return strcmp(how, "released") == 0 && strncmp(dataset->name, "voc:", 4) == 0 ? 1e-5 : 0;
+}
+
+static l3a_status choose_way(l3a_context *context, const char *how, const l3a_dataset *dataset, l3a_train_options *training) {
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (strcmp(ways[i].name, how) == 0) {
+            training->recipe = training->recipe ? training->recipe : ways[i].recipe;
+            training->trained = training->trained ? training->trained : ways[i].trained;
+            training->rate = training->rate == 0 ? ways[i].rate : training->rate;
+            training->decay = training->decay == 0 ? decay_of(how, dataset) : training->decay;
+            return L3A_OK;
+        }
+    }
+    return fail(context, L3A_ERROR_OPTION, "use norms, released or all", "a backbone cannot be adapted by '%s'", how);
+}
+
+static l3a_status choose_classes(l3a_context *context, const l3a_dataset *dataset, const l3a_adapt_options *options,
+                                 struct adaptation *adaptation) {
+    const size_t count = l3a_dataset_class_count(dataset);
+    const char **names = NULL;
+    size_t *order = NULL, *bounds = NULL, phases;
+    l3a_status status = L3A_OK;
+    TRY(allocate(context, count, sizeof *names, &names));
+    TRY(allocate(context, count, sizeof *order, &order));
+    TRY(allocate(context, count + 1, sizeof *bounds, &bounds));
+    TRY(allocate(context, count, sizeof *names, &adaptation->classes));
+    for (size_t i = 0; i < count; i++) {
+        names[i] = l3a_dataset_class(dataset, i);
+    }
+    TRY(l3a_protocol_parse(context, options->protocol ? options->protocol : "B0-C10", count, bounds, &phases));
+    TRY(l3a_class_order(context, names, count, options->class_order ? options->class_order : "lexicographic", order));
+    for (size_t i = 0; i < bounds[1]; i++) {
+        adaptation->classes[i] = names[order[i]];
+    }
+    adaptation->training.classes = adaptation->classes;
+    adaptation->training.class_count = bounds[1];
+done:
+    release(context, names);
+    release(context, order);
+    release(context, bounds);
+    return status;
+}
+
+static l3a_status adaptation_read(l3a_context *context, const l3a_dataset *dataset, const l3a_adapt_options *options,
+                                  struct adaptation *adaptation) {
+    l3a_status status = L3A_OK;
+    l3a_adapt_options own;
+    *adaptation = (struct adaptation){0};
+    TRY(READ_SIZED(context, options, own));
+    TRY(READ_SIZED(context, own.training, adaptation->training));
+    adaptation->training.size = sizeof adaptation->training;
+    FAIL_IF(adaptation->training.class_count, context, L3A_ERROR_ARGUMENT, "leave the classes of the training out",
+            "the classes to adapt to are those of the first phase");
+    TRY(choose_way(context, own.how ? own.how : ways[0].name, dataset, &adaptation->training));
+    TRY(choose_classes(context, dataset, &own, adaptation));
+    adaptation->keep = own.keep;
+done:
+    return status;
+}
+
+/* ---- A checkpoint that is there ---- */
+
+/* Of the pictures that belong to the classes, in order: their ids, and their labels of these classes. */
+static uint64_t labels_checksum(const l3a_dataset *dataset, const struct adaptation *adaptation) {
+    const size_t classes = l3a_dataset_class_count(dataset), own = adaptation->training.class_count;
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (size_t i = 0; i < l3a_dataset_rows(dataset); i++) {
+        const int8_t *labels = l3a_dataset_labels(dataset) + i * classes, *members = l3a_dataset_members(dataset) + i * classes;
+        bool belongs = false;
+        for (size_t j = 0; j < own; j++) {
+            belongs = belongs || members[dataset_find_class(dataset, adaptation->classes[j])];
+        }
+        if (!belongs) {
+            continue;
+        }
+        const char *id = l3a_dataset_id(dataset, i);
+        XXH3_64bits_update(&state, id, strlen(id) + 1);
+        for (size_t j = 0; j < own; j++) {
+            XXH3_64bits_update(&state, &labels[dataset_find_class(dataset, adaptation->classes[j])], 1);
+        }
+    }
+    for (size_t j = 0; j < own; j++) {
+        XXH3_64bits_update(&state, adaptation->classes[j], strlen(adaptation->classes[j]) + 1);
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+/* What the checkpoint will record, in the place of a command. */
+static l3a_status make_record(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
+                              struct adaptation *adaptation) {
+    l3a_status status = L3A_OK;
+    l3a_train_plan plan = {.size = sizeof plan};
+    TRY(l3a_train_prepare(context, checkpoint, dataset, NULL, &adaptation->training, &plan));
+    snprintf(adaptation->record, sizeof adaptation->record, "adapted to %zu classes: %s, seed %" PRIu64 ", labels %016" PRIx64,
+             adaptation->training.class_count, plan.settings, adaptation->training.seed, labels_checksum(dataset, adaptation));
+    adaptation->training.command = adaptation->record;
+done:
+    return status;
+}
+
+static bool has_record(const l3a_file *file, const char *wanted, const char *text) {
+    const char *key, *value;
+    for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
+        if (strcmp(key, wanted) == 0) {
+            return strcmp(value, text) == 0;
+        }
+    }
+    return false;
+}
+
+/* Whether a file is there, and what the adaptation would make. */
+static l3a_status is_made(l3a_context *context, const char *checkpoint, const struct adaptation *adaptation, const char *path,
+                          bool *made) {
+    struct checkpoint *source = NULL;
+    l3a_file *file = NULL;
+    l3a_status status = L3A_OK;
+    char sha256[65];
+    *made = false;
+    TRY(file_exists(context, path, made));
+    if (*made) {
+        TRY(checkpoint_open(context, checkpoint, &source));
+        TRY(checkpoint_sha256(source, sha256));
+        TRY(l3a_file_open(context, path, &file));
+        *made = has_record(file, "l3a.training.command", adaptation->record) && has_record(file, "l3a.training.from", sha256);
+        FAIL_IF(!*made, context, L3A_ERROR_MISMATCH,
+                "resume with the options, pictures and checkpoint of before, or remove the file", "%s: was adapted in another way",
+                path);
+    }
+done:
+    checkpoint_free(source);
+    l3a_file_free(file);
+    return status;
+}
+
+/* ---- The calls ---- */
+
+l3a_status l3a_adapt_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
+                             const l3a_adapt_options *options, l3a_train_plan *plan) {
+    l3a_status status = L3A_OK;
+    struct adaptation adaptation = {.classes = NULL};
+    NEED(context, context, checkpoint, dataset, plan);
+    TRY(adaptation_read(context, dataset, options, &adaptation));
+    TRY(l3a_train_prepare(context, checkpoint, dataset, NULL, &adaptation.training, plan));
+done:
+    release(context, adaptation.classes);
+    return status;
+}
+
+l3a_status l3a_adapt(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset, const l3a_adapt_options *options,
+                     const char *path, l3a_train_report *report) {
+    l3a_status status = L3A_OK;
+    bool made = false;
+    struct adaptation adaptation = {.classes = NULL};
+    NEED(context, context, checkpoint, dataset, path);
+    if (report) {
+        TRY(CHECK_SIZED(context, report));
+    }
+    TRY(adaptation_read(context, dataset, options, &adaptation));
+    TRY(make_record(context, checkpoint, dataset, &adaptation));
+    TRY(adaptation.keep ? is_made(context, checkpoint, &adaptation, path, &made) : L3A_OK);
+    if (!made) {
+        TRY(l3a_train(context, checkpoint, dataset, NULL, &adaptation.training, path, report));
+    } else if (report) {
+        TRY(WRITE_SIZED(context, report, ((l3a_train_report){.size = sizeof *report})));
+    }
+done:
+    release(context, adaptation.classes);
+    return status;
+}
