@@ -25,7 +25,8 @@ L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *n
 typedef struct l3a_adapt_options {
     size_t size;
     /* "norms": norms and all biases; "released": everything for one epoch, as the paper's program does, with decay 1e-5 for VOC;
-     * these are the recipes of l3a_train(). "all": as "norms", but everything, with the highest rate 4e-5. NULL: norms */
+     * these are the recipes of l3a_train(), without validation pictures. "all": as "norms", but everything, with the highest rate
+     * 4e-5. NULL: norms */
     const char *how;
     const char *protocol;              /* as in l3a_protocol_parse(); NULL: B0-C10 */
     const char *class_order;           /* as in l3a_class_order(); NULL: lexicographic */

@@ -110,13 +110,13 @@ def train(backbone: Any, data: str, output: Any, *, split: Optional[str] = None,
     Ctrl-C cancels. What was done is in a file beside the output, and ``resume=True`` goes on and gives the same bytes.
 
     >>> import l3a
+    >>> from l3a._tagger import png_bytes
     >>> for name, picture in {"red": red, "green": green, "blue": blue}.items():
     ...     os.makedirs(f"sorted/{name}", exist_ok=True)
-    ...     for number in range(4):
-    ...         _ = open(f"sorted/{name}/{number}.png", "wb").write(l3a._tagger.png_bytes(picture))
-    >>> made = l3a.train(backbone, "folders:sorted", "tuned.safetensors", epochs=2, batch=4, side=32, progress=False)
+    ...     _ = open(f"sorted/{name}/1.png", "wb").write(png_bytes(picture))
+    >>> made = l3a.train(backbone, "folders:sorted", "tuned.safetensors", epochs=2, side=32, progress=False)
     >>> len(made.epochs), made.plan.classes, made.plan.pictures, made.steps, made.mean_ap
-    (2, 3, 12, 6, None)
+    (2, 3, 3, 2, None)
     >>> tagger = l3a.Tagger.create("colours.safetensors", "tuned.safetensors")
     """
     network = network_options(pool, side, mean, std, filter, preprocess, heads, activation, layer, backbone_precision)

@@ -383,7 +383,7 @@ static int train(struct training *training) {
 }
 
 /* Whether the folder of the checkpoint can be written to; it is better to know before the first epoch. */
-static bool has_folder(const struct training *training) {
+static bool can_write(const struct training *training) {
     const char *slash = strrchr(training->path, '/');
     char *folder = slash ? strndup(training->path, (size_t)(slash - training->path) + 1) : strdup(".");
     const bool good = folder && access(folder, W_OK | X_OK) == 0;
@@ -427,7 +427,7 @@ static l3a_status open_pictures(struct training *training, bool ignore_difficult
 static int execute(struct training *training, bool ignore_difficult) {
     const bool dry = argument(training->arguments, "dry-run") != NULL;
     int code = dry ? EXIT_DONE : check_state(training);
-    if (code != EXIT_DONE || !(dry || has_folder(training))) {
+    if (code != EXIT_DONE || !(dry || can_write(training))) {
         return EXIT_USAGE;
     }
     l3a_status status = open_pictures(training, ignore_difficult);

@@ -29,18 +29,13 @@ struct adaptation {
     char record[800]; /* says what it depends on, but for the content of the pictures and the checkpoint */
 };
 
-/* The paper's program has another decay for VOC. */
-static double decay_of(const char *how, const l3a_dataset *dataset) {
-    return strcmp(how, "released") == 0 && strncmp(dataset->name, "voc:", 4) == 0 ? 1e-5 : 0;
-}
-
-static l3a_status choose_way(l3a_context *context, const char *how, const l3a_dataset *dataset, l3a_train_options *training) {
+static l3a_status choose_way(l3a_context *context, const char *how, l3a_train_options *training) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (strcmp(ways[i].name, how) == 0) {
             training->recipe = training->recipe ? training->recipe : ways[i].recipe;
             training->trained = training->trained ? training->trained : ways[i].trained;
             training->rate = training->rate == 0 ? ways[i].rate : training->rate;
-            training->decay = training->decay == 0 ? decay_of(how, dataset) : training->decay;
+            training->validation_share = training->validation_share == 0 ? -1 : training->validation_share; /* a phase is small */
             return L3A_OK;
         }
     }
@@ -84,7 +79,7 @@ static l3a_status adaptation_read(l3a_context *context, const l3a_dataset *datas
     adaptation->training.size = sizeof adaptation->training;
     FAIL_IF(adaptation->training.class_count, context, L3A_ERROR_ARGUMENT, "leave the classes of the training out",
             "the classes to adapt to are those of the first phase");
-    TRY(choose_way(context, own.how ? own.how : ways[0].name, dataset, &adaptation->training));
+    TRY(choose_way(context, own.how ? own.how : ways[0].name, &adaptation->training));
     TRY(choose_classes(context, dataset, &own, adaptation));
     adaptation->keep = own.keep;
 done:

@@ -7,9 +7,9 @@ export L3A=$L3A_BUILD/l3a
 cd "$work"
 /usr/bin/python3 "$here/make_pictures.py" . || fail 'pictures are made'
 
-# Small pictures, in steps of 24; the last of an epoch has fewer.
-small=(--backbone "$demo" --data list:list.csv --size 64 --threads 2)
-train() { l3a train "${small[@]}" --batch 24 "$@"; }
+# Small pictures, in steps of 20; the last of an epoch has fewer.
+small=(--backbone "$demo" --data list:list.csv --size 32 --threads 2)
+train() { l3a train "${small[@]}" --batch 20 "$@"; }
 lines() { grep -cE '^ +[0-9]+ ' "$work/stdout"; }
 recorded() { l3a info --format json "$1" | /usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["metadata"].get(sys.argv[1]))' "$2"; }
 
@@ -28,10 +28,10 @@ check 'the plan says what is trained' grep -q 'trained: 6176 of 599120 parameter
 check 'the same network' bash -c "'$L3A' info tuned.safetensors | grep -q 'backbone: resnet, width 16, blocks 2 2 2 1'"
 check 'it says how it was trained' test "$(recorded tuned.safetensors l3a.training.trained), $(recorded tuned.safetensors l3a.training.epochs)" = 'norms, 3'
 check 'it records the command, without what changes nothing' \
-    test "$(recorded tuned.safetensors l3a.training.command)" = "l3a train --backbone $demo --data list:list.csv --epochs 3 --batch 24 --size 64"
+    test "$(recorded tuned.safetensors l3a.training.command)" = "l3a train --backbone $demo --data list:list.csv --epochs 3 --batch 20 --size 32"
 expect 0 '' l3a extract --backbone tuned.safetensors --data list:list.csv --quiet -o features.safetensors
 check 'its pictures have the size that it was trained with' test "$(recorded features.safetensors preprocess)" = \
-    'rgb 64x64 bilinear mean 0.485,0.456,0.406 std 0.229,0.224,0.225'
+    'rgb 32x32 bilinear mean 0.485,0.456,0.406 std 0.229,0.224,0.225'
 expect 0 '' l3a teach shapes.l3a --list list.csv --backbone tuned.safetensors --quiet
 expect 0 '' l3a tag shapes.l3a mixed/z.jpg
 shows 'stripes'
@@ -40,12 +40,12 @@ check 'quiet' test ! -s "$work/stderr"
 check 'the same bytes' cmp tuned.safetensors again.safetensors
 expect 0 '' train --epochs 3 -o other.safetensors --seed 1
 check 'another seed gives another network' bash -c '! cmp -s tuned.safetensors other.safetensors'
-expect 0 '' l3a train --backbone tuned.safetensors --data list:list.csv --epochs 1 --batch 24 -o further.safetensors
+expect 0 '' l3a train --backbone tuned.safetensors --data list:list.csv --epochs 1 --batch 20 -o further.safetensors
 check 'what was trained can be trained' test "$(recorded further.safetensors l3a.training.epochs)" = 1
 
 # A folder for each class
 mkdir -p sorted/disc sorted/stripes && cp taught/0?.png sorted/disc && cp taught/3?.png sorted/stripes
-expect 0 '' l3a train --backbone "$demo" --data folders:sorted --size 64 --epochs 1 -o sorted.safetensors
+expect 0 '' l3a train --backbone "$demo" --data folders:sorted --size 32 --epochs 1 -o sorted.safetensors
 check 'classes are the folders' test "$(recorded sorted.safetensors l3a.classes)" = "$(printf 'disc\nstripes')"
 
 # Validation: what is best, is written
@@ -61,7 +61,7 @@ expect 0 '70 to validate on' train --epochs 1 --validation-data list:list.csv -o
 check 'JSON' /usr/bin/python3 -c '
 import json, sys
 said = json.load(open(sys.argv[1]))
-assert len(said["epochs"]) == 1 and said["kept"] == 1 and said["map"] == said["epochs"][0]["map"] and said["steps"] == 3, said' "$work/stdout"
+assert len(said["epochs"]) == 1 and said["kept"] == 1 and said["map"] == said["epochs"][0]["map"] and said["steps"] == 4, said' "$work/stdout"
 
 # Plans
 expect 0 '' l3a train --backbone "$demo" --data list:list.csv --dry-run
@@ -84,7 +84,7 @@ shows '40 pictures, of 1 class;'
 echo old >kept.safetensors
 printf 'path,labels\ntaught/00.png,a\nbroken.png,b\n' >broken.csv
 head -c 200 taught/01.png >broken.png
-expect 2 'broken.png' l3a train --backbone "$demo" --data list:broken.csv --size 64 --epochs 1 -o kept.safetensors
+expect 2 'broken.png' l3a train --backbone "$demo" --data list:broken.csv --size 32 --epochs 1 -o kept.safetensors
 check 'after a failure, the old file is there' test "$(cat kept.safetensors)" = old
 expect 0 '' train --epochs 1 -o kept.safetensors
 check 'a new one replaces it' test "$(recorded kept.safetensors l3a.training.epochs)" = 1
@@ -153,13 +153,13 @@ expect 2 '' train --memory 1 -o bad.safetensors
 
 # Interrupted: by Ctrl-C, and by kill -9 at any moment. What comes out in the end has the same bytes.
 # The whole takes long enough to be interrupted; a training that is over before that is begun again.
-long=(--epochs 6 --train all --validation-share 0.3 --save-every 0.01)
+long=(--epochs 12 --train all --validation-share 0.3 --save-every 0.01)
 expect 0 '' train "${long[@]}" -o whole.safetensors
 # interrupt SIGNAL FILE SECONDS [OPTION...]: begins a training, and signals it when it has saved something
 interrupt() {
     local signal=$1 file=$2 seconds=$3 process
     shift 3
-    "$L3A" train "${small[@]}" --batch 24 "${long[@]}" -o "$file" "$@" >"$work/stdout" 2>"$work/stderr" &
+    "$L3A" train "${small[@]}" --batch 20 "${long[@]}" -o "$file" "$@" >"$work/stdout" 2>"$work/stderr" &
     process=$!
     while [ ! -e "$file.training" ] && kill -0 $process 2>/dev/null; do sleep 0.01; done
     sleep "$seconds"
@@ -175,11 +175,11 @@ else
     check 'the state is there' test -s cut.safetensors.training
     check 'it says how to go on' grep -q 'saved in cut.safetensors.training; go on with: .*l3a train --backbone .* --resume$' "$work/stderr"
     expect 2 'go on with it with --resume' train "${long[@]}" -o cut.safetensors
-    expect 2 '' train "${long[@]}" -o cut.safetensors --resume --epochs 7
-    expect 2 '' l3a train --backbone "$demo" --data folders:sorted --size 64 --batch 24 "${long[@]}" -o cut.safetensors --resume
+    expect 2 '' train "${long[@]}" -o cut.safetensors --resume --epochs 13
+    expect 2 '' l3a train --backbone "$demo" --data folders:sorted --size 32 --batch 20 "${long[@]}" -o cut.safetensors --resume
     check 'what does not fit leaves the state' test -s cut.safetensors.training
     expect 0 '' train "${long[@]}" -o cut.safetensors --resume --report cut.html
-    check 'all epochs are told' test "$(lines)" = 6
+    check 'all epochs are told' test "$(lines)" = 12
     check 'the same bytes as at once' cmp whole.safetensors cut.safetensors
 fi
 for n in 1 2; do
@@ -194,7 +194,7 @@ for n in 1 2; do
 done
 interrupt KILL threads.safetensors 0.05
 if [ ! -e threads.safetensors ]; then
-    expect 0 'the training began with 2 threads' l3a train "${small[@]:0:6}" --batch 24 --threads 1 "${long[@]}" -o threads.safetensors --resume
+    expect 0 'the training began with 2 threads' l3a train "${small[@]:0:6}" --batch 20 --threads 1 "${long[@]}" -o threads.safetensors --resume
     check 'as many threads as before: the same bytes' cmp whole.safetensors threads.safetensors
 fi
 expect 2 'no training of it was interrupted' train "${long[@]}" -o whole.safetensors --resume
@@ -205,7 +205,7 @@ expect 1 'ulimit -f' bash -c 'ulimit -f 100; exec "$@"' sh "$L3A" train "${small
 check 'no half file' test ! -e full.safetensors
 interrupt KILL full.safetensors 0.02
 if [ -e full.safetensors.training ]; then
-    expect 1 'ulimit -f' bash -c 'ulimit -f 100; exec "$@"' sh "$L3A" train "${small[@]}" --batch 24 "${long[@]}" -o full.safetensors --resume
+    expect 1 'ulimit -f' bash -c 'ulimit -f 100; exec "$@"' sh "$L3A" train "${small[@]}" --batch 20 "${long[@]}" -o full.safetensors --resume
     check 'the state stays' test -s full.safetensors.training
     expect 0 '' train "${long[@]}" -o full.safetensors --resume
     check 'and is good' cmp whole.safetensors full.safetensors

@@ -2,8 +2,8 @@
 
 The loss is Σ share · feature with shares that are made up, so it needs no head. PyTorch computes in double precision, and in float32 to
 know what that costs. A gradient may differ by the larger of 1e-4 and twice what PyTorch's own float32 differs, relative to its length
-(L2); one that is nothing but rounding, such as that of a key's bias, by 1e-4 of the longest of its layer. Parameters may differ by 1e-4
-after the steps. Skips with 77 where torch is missing. TRAINING_PICTURES: how many pictures a batch has."""
+(L2), and to a tenth of the longest of its layer, since some, such as that of a key's bias, are nothing but rounding. So may parameters and
+the statistics of batch norms after the steps. Skips with 77 where torch is missing. TRAINING_PICTURES: how many pictures a batch has."""
 import os
 import subprocess
 import sys
@@ -105,7 +105,7 @@ def check(name, rate, folder):
         expected = exact[title, key].ravel()
         layer = key.rsplit(".", 1)[0]
         size = max(length(other) for (kind, part), other in exact.items() if kind == title and part.rsplit(".", 1)[0] == layer)
-        size = max(length(expected), size * 0.1 if title == "gradient" else 0)
+        size = max(length(expected), size * 0.1)
         error, own = length(values - expected) / size, length(single[title, key].ravel() - expected) / size
         assert error <= max(1e-4, 2 * own), (name, title, key, error, own)
         worst[title] = max(worst[title], (error, own, key))

@@ -15,8 +15,8 @@ support.need("numpy", "PIL")
 import l3a
 
 BACKBONE = support.SOURCE / "models/demo_backbone.safetensors"
-OPTIONS = dict(epochs=3, batch=24, side=64, validation_share=0.3, threads=2, progress=False)
-WORDS = ["--epochs", "3", "--batch", "24", "--size", "64", "--validation-share", "0.3", "--threads", "2"]
+OPTIONS = dict(epochs=3, batch=20, side=32, validation_share=0.3, threads=2, progress=False)
+WORDS = ["--epochs", "3", "--batch", "20", "--size", "32", "--validation-share", "0.3", "--threads", "2"]
 HERE = Path(tempfile.mkdtemp())
 
 

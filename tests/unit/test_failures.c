@@ -1159,6 +1159,20 @@ static l3a_status write_sweep_report(struct stage *stage) {
     return l3a_report_write(stage->context, folders, 1, NULL, stage->path);
 }
 
+static l3a_status write_training(struct stage *stage) {
+    static const double losses[] = {2, 1.5, 1.2}, mean_aps[] = {50, 60, 55}, seconds[] = {1, 1, 1};
+    const l3a_train_plan plan = {.size = sizeof plan, .pictures = 10, .held = 3, .classes = 2, .settings = "norms"};
+    const l3a_train_report report = {.size = sizeof report, .epochs = 3, .kept = 2, .mean_ap = 60};
+    const l3a_train_page page = {.size = sizeof page,
+                                 .plan = &plan,
+                                 .report = &report,
+                                 .done = 3,
+                                 .losses = losses,
+                                 .mean_aps = mean_aps,
+                                 .seconds = seconds};
+    return l3a_train_page_write(stage->context, &page, stage->path);
+}
+
 static void run_and_join(struct stage *stage) {
     static const char rows[] = "method,seed,phase,map\nmine,1,1,50\nmine,1,2,40\nmine,2,1,51\nmine,2,2,42\n";
     only_run_once(stage);
@@ -1395,6 +1409,7 @@ static const struct scenario scenarios[] = {
     {"sweep", NULL, NULL, run_sweep, check_sweep, true, true},
     {"write a report", run_once, NULL, write_report, check_file, true, false},
     {"write a sweep's report", sweep_once, NULL, write_sweep_report, check_file, true, false},
+    {"write the page of a training", put_old_file, NULL, write_training, check_file, false, false},
     {"print a table", run_and_join, NULL, print_table, check_nothing, true, false},
     {"write figures", only_run_once, NULL, write_figures, check_figures, true, false},
     {"read the record of a run", run_once, NULL, read_record, check_nothing, false, false},
