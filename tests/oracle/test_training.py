@@ -25,6 +25,7 @@ from test_backbones import torch_models
 BUILD = Path(os.environ["L3A_BUILD"])
 PICTURES = int(os.environ.get("TRAINING_PICTURES", "4"))
 NETWORKS = {"vit_tiny_patch16_224": 224, "resnet50": 96, "tresnet_m": 96}  # and the side of the pictures
+BEFORE_POOL = ["conv1.weight"]  # a max pool may take another of two pixels that differ by rounding: a gradient goes elsewhere
 STEPS = 10
 
 
@@ -107,7 +108,8 @@ def check(name, rate, folder):
         size = max(length(other) for (kind, part), other in exact.items() if kind == title and part.rsplit(".", 1)[0] == layer)
         size = max(length(expected), size * 0.1)
         error, own = length(values - expected) / size, length(single[title, key].ravel() - expected) / size
-        assert error <= max(1e-4, 2 * own), (name, title, key, error, own)
+        allowed = 1e-3 if key in BEFORE_POOL else 1e-4
+        assert error <= max(allowed, 2 * own), (name, title, key, error, own)
         worst[title] = max(worst[title], (error, own, key))
     for title, (error, own, key) in worst.items():
         print(f"{name}, {title}: at most {error:.1e} ({key}), where PyTorch's float32 differs by {own:.1e}")

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { TILE = 1024 }; /* pixels of a stripe that are measured at a time: they stay in the first caches */
+enum { TILE = 256 }; /* pixels of a stripe that are measured at a time: they stay in the first caches */
 
 /* A stripe of a picture: where it begins, the distance of its pixels, its lanes, and its first channel. */
 struct stripe {
