@@ -25,7 +25,7 @@ TARGETS = {"resnet50": 1.0, "vit_tiny_patch16_224": 1.2}
 
 class PyTorch:
     def __init__(self, name, batch, shares, layout):
-        self.model = make_model(name).train().to(memory_format=layout)
+        self.model = make_model(name, 0).train().to(memory_format=layout)
         self.pictures, self.shares = torch.from_numpy(batch).to(memory_format=layout), torch.from_numpy(shares)
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.0, momentum=0.9)
 
@@ -55,7 +55,7 @@ class Program:
 def measure(name, options):
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        batch, shares = write_inputs(folder, make_model(name), options.batch, 224)
+        batch, shares = write_inputs(folder, make_model(name, 0), options.batch, 224)
         rivals = [PyTorch(name, batch, shares, layout) for layout in (torch.contiguous_format, torch.channels_last)]
         own = Program(folder, options.batch, options.threads)
         for runner in (own, *rivals):

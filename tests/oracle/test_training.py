@@ -3,7 +3,11 @@
 The loss is Σ share · feature with shares that are made up, so it needs no head. PyTorch computes in double precision, and in float32 to
 know what that costs. A gradient may differ by the larger of 1e-4 and twice what PyTorch's own float32 differs, relative to its length
 (L2), and to a tenth of the longest of its layer, since some, such as that of a key's bias, are nothing but rounding. So may parameters and
-the statistics of batch norms after the steps. Skips with 77 where torch is missing. TRAINING_PICTURES: how many pictures a batch has."""
+the statistics of batch norms after the steps.
+
+Where a number is within rounding of 0 before a ReLU, or of another one in a max pool, float32 may take the other side, and gradients
+then differ by far more than rounding. That happens in some batches, in PyTorch as well. So each difference is the median of those of
+SEEDS batches with networks of their own: an error of the arithmetic would be in all of them. Skips with 77 where torch is missing."""
 import os
 import subprocess
 import sys
@@ -23,16 +27,14 @@ except ImportError:
 from test_backbones import torch_models
 
 BUILD = Path(os.environ["L3A_BUILD"])
-PICTURES = int(os.environ.get("TRAINING_PICTURES", "4"))
+PICTURES, SEEDS = 4, 3
 NETWORKS = {"vit_tiny_patch16_224": 224, "resnet50": 96, "tresnet_m": 96}  # and the side of the pictures
-BEFORE_POOL = ["conv1.weight"]  # a max pool may take another of two pixels that differ by rounding: a gradient goes elsewhere
 STEPS = 10
 
 
-def make_model(name):
-    """A network of made-up parameters. The biases of its batch norms leave hardly any number near 0, where a ReLU bends: what is on the
-    other side of it in float32 has another gradient."""
-    torch.manual_seed(3)
+def make_model(name, seed):
+    """A network of made-up parameters. The biases of its batch norms leave few numbers near 0."""
+    torch.manual_seed(seed)
     model = torch_models()[1][name]()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -46,7 +48,7 @@ def make_model(name):
     return model
 
 
-def write_inputs(folder, model, pictures, side, seed=5):
+def write_inputs(folder, model, pictures, side, seed=0):
     """The checkpoint, the pictures and the shares."""
     rng = np.random.default_rng(seed)
     tensors = {name: values.numpy() for name, values in model.state_dict().items() if values.is_floating_point()}
@@ -75,9 +77,9 @@ def read_numbers(data):
     return found
 
 
-def train(name, kind, batch, shares, rate):
+def train(name, seed, kind, batch, shares, rate):
     """What read_numbers() returns, from PyTorch."""
-    model = make_model(name).to(kind).train()
+    model = make_model(name, seed).to(kind).train()
     pictures, weights = torch.from_numpy(batch).to(kind), torch.from_numpy(shares).to(kind)
     optimiser, found = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9), {}
     for step in range(STEPS):
@@ -95,21 +97,29 @@ def length(values):
     return float(np.linalg.norm(values.astype(np.float64)))
 
 
-def check(name, rate, folder):
-    batch, shares = write_inputs(folder, make_model(name), PICTURES, NETWORKS[name])
+def differences(name, seed, rate, folder):
+    """{(title, name): (relative difference, that of PyTorch's float32)}"""
+    batch, shares = write_inputs(folder, make_model(name, seed), PICTURES, NETWORKS[name], seed)
     done = subprocess.run(command(folder, PICTURES, 2, "numbers", STEPS, rate), capture_output=True)
     assert done.returncode == 0, (name, done.stderr.decode())
-    found = read_numbers(done.stdout)
-    exact, single = train(name, torch.float64, batch, shares, rate), train(name, torch.float32, batch, shares, rate)
-    worst = {title: (0, 0, "") for title in ("features", "gradient", "value")}
+    found, differ = read_numbers(done.stdout), {}
+    exact, single = train(name, seed, torch.float64, batch, shares, rate), train(name, seed, torch.float32, batch, shares, rate)
     for (title, key), values in found.items():
         expected = exact[title, key].ravel()
         layer = key.rsplit(".", 1)[0]
         size = max(length(other) for (kind, part), other in exact.items() if kind == title and part.rsplit(".", 1)[0] == layer)
         size = max(length(expected), size * 0.1)
-        error, own = length(values - expected) / size, length(single[title, key].ravel() - expected) / size
-        allowed = 1e-3 if key in BEFORE_POOL else 1e-4
-        assert error <= max(allowed, 2 * own), (name, title, key, error, own)
+        differ[title, key] = length(values - expected) / size, length(single[title, key].ravel() - expected) / size
+    return differ
+
+
+def check(name, rate):
+    with tempfile.TemporaryDirectory() as folder:
+        rounds = [differences(name, seed, rate, Path(folder)) for seed in range(SEEDS)]
+    worst = {title: (0, 0, "") for title in ("features", "gradient", "value")}
+    for title, key in rounds[0]:
+        error, own = np.median([differ[title, key] for differ in rounds], axis=0)
+        assert error <= max(1e-4, 2 * own), (name, title, key, [differ[title, key] for differ in rounds])
         worst[title] = max(worst[title], (error, own, key))
     for title, (error, own, key) in worst.items():
         print(f"{name}, {title}: at most {error:.1e} ({key}), where PyTorch's float32 differs by {own:.1e}")
@@ -117,8 +127,7 @@ def check(name, rate, folder):
 
 def main():
     for name in sys.argv[1:] or NETWORKS:
-        with tempfile.TemporaryDirectory() as folder:
-            check(name, 0.01, Path(folder))
+        check(name, 0.01)
     return 0
 
 
