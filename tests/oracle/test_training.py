@@ -27,8 +27,8 @@ except ImportError:
 from test_backbones import torch_models
 
 BUILD = Path(os.environ["L3A_BUILD"])
-PICTURES, SEEDS = 4, 3
-NETWORKS = {"vit_tiny_patch16_224": 224, "resnet50": 96, "tresnet_m": 96}  # and the side of the pictures
+PICTURES, SEEDS = 2, 3
+NETWORKS = {"vit_tiny_patch16_224": 224, "resnet50": 64, "tresnet_m": 64}  # and the side of the pictures
 STEPS = 10
 
 
@@ -127,7 +127,7 @@ def check(name, rate):
 
 def main():
     for name in sys.argv[1:] or NETWORKS:
-        check(name, 0.01)
+        check(name, 0.001)
     return 0
 
 
