@@ -297,8 +297,9 @@ static void print_plan(FILE *to, const struct training *training) {
     if (plan->held) {
         fprintf(to, ", and %zu to validate on", plan->held);
     }
-    fprintf(to, ", of %zu %s; %" PRIu64 " %s, in which %" PRIu64 " pictures go through the network\n", plan->classes,
-            plural(plan->classes, "class", "classes"), plan->steps, plural(plan->steps, "step", "steps"), plan->shown);
+    fprintf(to, ", of %zu %s; %" PRIu64 " %s, in which %" PRIu64 " %s through the network\n", plan->classes,
+            plural(plan->classes, "class", "classes"), plan->steps, plural(plan->steps, "step", "steps"), plan->shown,
+            plural(plan->shown, "picture goes", "pictures go"));
     fprintf(to, "  trained: %" PRIu64 " of %" PRIu64 " parameters, and the head; memory %s on %s\n", plan->trained,
             plan->parameters, size_text(plan->memory, memory), l3a_context_device(training->arguments->context));
     if (plan->recomputes) {
