@@ -134,8 +134,8 @@ static size_t better_batch(size_t count, size_t size) {
     return size;
 }
 
-/* A batch norm that learns cannot do so from a single number, as of one small picture. The last batch of an epoch may have only one,
- * and it is better to know now. */
+/* A batch norm that learns cannot do so from a single number, as of one small picture. The last batch of an epoch may have only
+ * one, and it is better to know now. */
 static l3a_status check_batch_norms(const struct training *training) {
     const size_t count = training->train.count, size = training->settings.batch;
     const struct network *network = &training->reading.network;

@@ -156,6 +156,10 @@ expect 2 'nowhere/page.html: cannot write' train -o bad.safetensors --report now
 check 'nothing is written' test "$(ls)" = "$before"
 cp "$demo" begin.safetensors
 expect 2 'is the checkpoint that is to be trained' l3a train --backbone begin.safetensors --data list:list.csv -o begin.safetensors
+expect 2 'is the checkpoint that is to be trained' l3a train --backbone begin.safetensors --data list:list.csv -o ./begin.safetensors
+for page in ./begin.safetensors bad.safetensors bad.safetensors.training; do
+    expect 2 'is to be another file' l3a train --backbone begin.safetensors --data list:list.csv -o bad.safetensors --report $page
+done
 check 'the checkpoint stays' cmp "$demo" begin.safetensors
 expect 2 '' train --memory 1 -o bad.safetensors
 
