@@ -1697,7 +1697,7 @@ typedef struct l3a_train_plan {
     size_t classes;
     uint64_t steps;     /* in all */
     uint64_t shown;     /* pictures in all, with those of validation */
-    char settings[512]; /* "norms, 10 epochs of 64 pictures, adamw 0.001 (head 0.01), one-cycle, …" */
+    char settings[512]; /* "recipe norms: norms and biases, 10 epochs of batches of 64, adamw 0.001 (head 0.01), …" */
 } l3a_train_plan;
 
 /* Says what l3a_train() with the same arguments would do. Opens no picture. validation may be NULL: none. NULL options: the

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TRAINED_CHOICES "all|norms|last:N|head"
@@ -297,8 +298,9 @@ static void print_plan(FILE *to, const struct training *training) {
     if (plan->held) {
         fprintf(to, ", and %zu to validate on", plan->held);
     }
-    fprintf(to, ", of %zu %s; %" PRIu64 " %s, in which %" PRIu64 " pictures go through the network\n", plan->classes,
-            plural(plan->classes, "class", "classes"), plan->steps, plural(plan->steps, "step", "steps"), plan->shown);
+    fprintf(to, ", of %zu %s; %" PRIu64 " %s, in which %" PRIu64 " %s through the network\n", plan->classes,
+            plural(plan->classes, "class", "classes"), plan->steps, plural(plan->steps, "step", "steps"), plan->shown,
+            plural(plan->shown, "picture goes", "pictures go"));
     fprintf(to, "  trained: %" PRIu64 " of %" PRIu64 " parameters, and the head; memory %s on %s\n", plan->trained,
             plan->parameters, size_text(plan->memory, memory), l3a_context_device(training->arguments->context));
     if (plan->recomputes) {
@@ -395,6 +397,25 @@ static bool can_write(const struct training *training) {
     return good;
 }
 
+static bool is_one_file(const char *left, const char *right) {
+    struct stat one, other;
+    return strcmp(left, right) == 0 ||
+           (stat(left, &one) == 0 && stat(right, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino);
+}
+
+/* Whether the page is a file of its own; it replaces what is there. */
+static bool has_own_page(const struct training *training) {
+    const char *const others[] = {training->backbone, training->path, training->state};
+    for (size_t i = 0; training->report && i < sizeof others / sizeof *others; i++) {
+        if (is_one_file(training->report, others[i])) {
+            complain(training->arguments, "--report: %s is to be another file", others[i]);
+            print_hint("give the page a path of its own, such as curve.html");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What is there from before: a state needs --resume, and --resume a state. */
 static int check_state(const struct training *training) {
     const struct arguments *arguments = training->arguments;
@@ -427,7 +448,7 @@ static l3a_status open_pictures(struct training *training, bool ignore_difficult
 static int execute(struct training *training, bool ignore_difficult) {
     const bool dry = argument(training->arguments, "dry-run") != NULL;
     int code = dry ? EXIT_DONE : check_state(training);
-    if (code != EXIT_DONE || !(dry || can_write(training))) {
+    if (code != EXIT_DONE || !(dry || (can_write(training) && has_own_page(training)))) {
         return EXIT_USAGE;
     }
     l3a_status status = open_pictures(training, ignore_difficult);

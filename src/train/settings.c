@@ -222,16 +222,30 @@ done:
     return status;
 }
 
+/* What is trained, in words. */
+static const char *describe_trained(const struct train_settings *settings, char *text, size_t capacity) {
+    switch (settings->trained) {
+    case TRAIN_ALL: return "everything";
+    case TRAIN_NORMS: return "norms and biases";
+    case TRAIN_LAST:
+        snprintf(text, capacity, settings->blocks == 1 ? "the last block" : "the last %zu blocks", settings->blocks);
+        return text;
+    default: return "the head alone";
+    }
+}
+
 void settings_describe(const struct train_settings *settings, char *text, size_t capacity) {
     const struct augmentation *changes = &settings->augmentation;
-    char rate[NUMBER_TEXT], head[NUMBER_TEXT], decay[NUMBER_TEXT], least[NUMBER_TEXT], most[NUMBER_TEXT], crops[96] = "";
+    char rate[NUMBER_TEXT], head[NUMBER_TEXT], decay[NUMBER_TEXT], least[NUMBER_TEXT], most[NUMBER_TEXT], crops[96] = "",
+                                                                                                          blocks[40];
     if (changes->most > 0) {
         snprintf(crops, sizeof crops, ", crops of %s to %s of the area", number_format(changes->least, least),
                  number_format(changes->most, most));
     }
-    snprintf(text, capacity, "%s: %s, %zu epoch%s of batches of %zu, %s %s (head %s), decay %s, %s, %s%s%s%s", settings->recipe,
-             settings->trained_text, settings->epochs, settings->epochs == 1 ? "" : "s", settings->batch,
-             optimiser_names[settings->optimiser], number_format(settings->rate, rate), number_format(settings->head_rate, head),
-             number_format(settings->decay, decay), schedule_names[settings->schedule], loss_names[settings->loss], crops,
-             changes->flip ? ", flips" : "", changes->cutout > 0 ? ", cutout" : "");
+    snprintf(text, capacity, "recipe %s: %s, %zu epoch%s of batches of %zu, %s %s (head %s), decay %s, %s, %s%s%s%s",
+             settings->recipe, describe_trained(settings, blocks, sizeof blocks), settings->epochs,
+             settings->epochs == 1 ? "" : "s", settings->batch, optimiser_names[settings->optimiser],
+             number_format(settings->rate, rate), number_format(settings->head_rate, head), number_format(settings->decay, decay),
+             schedule_names[settings->schedule], loss_names[settings->loss], crops, changes->flip ? ", flips" : "",
+             changes->cutout > 0 ? ", cutout" : "");
 }

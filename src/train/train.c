@@ -43,16 +43,22 @@ l3a_status train_prepare(l3a_context *context, const struct network_back_end *ba
 
 /* ---- Training ---- */
 
+/* Whether both are one file, however their paths are written. */
+static bool is_one_file(const output_target *left, const output_target *right) {
+    return strcmp(left->path, right->path) == 0 ||
+           (left->exists && right->exists && left->old.device == right->old.device && left->old.inode == right->old.inode);
+}
+
 /* The three files must be three. checkpoint: the path of its file, not of a folder. */
 static l3a_status check_paths(l3a_context *context, const char *checkpoint, const char *path, const char *state) {
     output_target from = {0}, to = {0}, kept = {0};
     l3a_status status = L3A_OK;
     TRY(target_find(context, path, &to));
     TRY(target_find(context, state, &kept));
-    FAIL_IF(strcmp(to.path, kept.path) == 0, context, L3A_ERROR_ARGUMENT, "give them different paths",
+    FAIL_IF(is_one_file(&to, &kept), context, L3A_ERROR_ARGUMENT, "give them different paths",
             "%s cannot be both the checkpoint and the state of a training", path);
     TRY(target_find(context, checkpoint, &from));
-    FAIL_IF(strcmp(from.path, to.path) == 0 || strcmp(from.path, kept.path) == 0, context, L3A_ERROR_ARGUMENT,
+    FAIL_IF(is_one_file(&from, &to) || is_one_file(&from, &kept), context, L3A_ERROR_ARGUMENT,
             "give the trained checkpoint another path", "%s is the checkpoint that is to be trained", checkpoint);
 done:
     target_free(context, &from);

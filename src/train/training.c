@@ -126,6 +126,36 @@ done:
     return status;
 }
 
+/* The next larger batches that leave no single picture for the end of an epoch; there are at least 2 pictures. */
+static size_t better_batch(size_t count, size_t size) {
+    do {
+        size++;
+    } while (count % size == 1);
+    return size;
+}
+
+/* A batch norm that learns cannot do so from a single number, as of one small picture. The last batch of an epoch may have only
+ * one, and it is better to know now. */
+static l3a_status check_batch_norms(const struct training *training) {
+    const size_t count = training->train.count, size = training->settings.batch;
+    const struct network *network = &training->reading.network;
+    l3a_status status = L3A_OK;
+    bool single = false;
+    char hint[80] = "use more pictures, or larger ones";
+    for (size_t i = 0; i < network->layer_count; i++) {
+        const struct net_layer *layer = &network->layers[i];
+        single = single || (layer->kind == LAYER_BATCH_NORM && training->selection.uses[i][FACTORS].trained &&
+                            layer->from.height * layer->from.width == 1);
+    }
+    if (count > 1) {
+        snprintf(hint, sizeof hint, "use batches of %zu pictures, or larger pictures", better_batch(count, size));
+    }
+    FAIL_IF(single && (size == 1 || count % size == 1), training->context, L3A_ERROR_OPTION, hint,
+            "the last batch of an epoch has one picture; a batch norm gets a single number from it, and cannot learn from that");
+done:
+    return status;
+}
+
 static l3a_status open_batches(struct training *training) {
     l3a_loader_options loader;
     l3a_status status = L3A_OK;
@@ -161,6 +191,7 @@ l3a_status training_open(l3a_context *context, const struct network_back_end *ba
             "%s cannot train networks", back_end->name);
     TRY(choose_numbers(training));
     TRY(read_network(training, checkpoint));
+    TRY(check_batch_norms(training));
     TRY(plan_memory(training, options));
     if (options->command) {
         TRY(copy_text(context, options->command, strlen(options->command), &training->command));

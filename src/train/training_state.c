@@ -40,11 +40,11 @@ static l3a_status identify_pictures(const struct training *training, text_list *
     static const char *const names[] = {"pictures", "validation pictures"};
     const struct examples *const sets[] = {&training->train, &training->held};
     l3a_status status = L3A_OK;
-    char text[NUMBER_TEXT];
+    char text[48];
     uint64_t checksum;
     for (size_t i = 0; i < 2; i++) {
         TRY(examples_checksum(training->context, sets[i], &checksum));
-        snprintf(text, sizeof text, "%016" PRIx64, checksum);
+        snprintf(text, sizeof text, "%zu (%016" PRIx64 ")", sets[i]->count, checksum);
         TRY(text_record_set(training->context, keys, values, names[i], text));
     }
 done:

@@ -21,8 +21,8 @@ check 'a dry run trains nothing' test ! -e no
 expect 0 'adapted in' run_adapted -o first
 check 'the checkpoint is in the folder of the run' test -s first/adapted.safetensors -a ! -e first/adapted.safetensors.training
 check 'the run says whose features it has' grep -q "\"sha256\": \"$(sha256sum first/adapted.safetensors | cut -d' ' -f1)\"" first/run.json
-check 'and how the backbone was adapted' grep -q '"adapted": "norms: norms, 2 epochs .*, seed 2025"' first/run.json
-check 'so does the report' grep -q 'adapted to the first phase (norms: norms, 2 epochs' first/report.html
+check 'and how the backbone was adapted' grep -q '"adapted": "recipe norms: norms and biases, 2 epochs .*, seed 2025"' first/run.json
+check 'so does the report' grep -q 'adapted to the first phase (recipe norms: norms and biases, 2 epochs' first/report.html
 expect 0 '' l3a report first --format markdown
 shows 'adapted to the first phase'
 expect 0 '' l3a run "${options[@]}" --quiet -o frozen
@@ -113,7 +113,7 @@ expect 0 'adapted before' run_adapted --resume -o other
 expect 0 '' l3a run "${options[@]}" --adapt released --quiet -o released
 check 'released' grep -q '"adapted": "released: all, 1 epoch ' released/run.json
 expect 0 '' l3a run "${options[@]}" --adapt all --adapt-epochs 1 --quiet -o all
-check 'all' grep -q '"adapted": "norms: all, 1 epoch .* 4e-05' all/run.json
+check 'all' grep -q '"adapted": "recipe norms: everything, 1 epoch .* 4e-05' all/run.json
 expect 0 '' l3a sweep "${options[@]}" --adapt norms --adapt-epochs 2 --gamma 1,1000 --quiet -o sweep
 check 'a sweep' cmp first/adapted.safetensors sweep/adapted.safetensors
 

@@ -43,6 +43,12 @@ check 'another seed gives another network' bash -c '! cmp -s tuned.safetensors o
 expect 0 '' l3a train --backbone tuned.safetensors --data list:list.csv --epochs 1 --batch 20 -o further.safetensors
 check 'what was trained can be trained' test "$(recorded further.safetensors l3a.training.epochs)" = 1
 
+# A last batch of one picture, of which this network's batch norms would see a single number
+expect 0 '' l3a train "${small[@]}" --batch 23 --epochs 1 --train head -o single.safetensors
+head -n 2 list.csv >one.csv
+expect 2 'use more pictures, or larger ones' l3a train --backbone "$demo" --data list:one.csv --size 32 --dry-run
+expect 0 '' l3a train --backbone "$demo" --data list:one.csv --size 64 --epochs 1 -o single.safetensors
+
 # A folder for each class
 mkdir -p sorted/disc sorted/stripes && cp taught/0?.png sorted/disc && cp taught/3?.png sorted/stripes
 expect 0 '' l3a train --backbone "$demo" --data folders:sorted --size 32 --epochs 1 -o sorted.safetensors
@@ -133,6 +139,8 @@ the list is empty|--classes ,
 unknown option '--epoch'|--epoch 3
 --epochs is given twice|--epochs 3 --epochs 4
 the network has 7|--train last:99
+use batches of 24 pictures, or larger pictures|--batch 23
+use batches of 2 pictures|--batch 1 --train last:1
 nowhere.csv|--validation-data list:nowhere.csv
 BAD
 expect 2 '--backbone is required' l3a train --data list:list.csv -o bad.safetensors
@@ -148,6 +156,10 @@ expect 2 'nowhere/page.html: cannot write' train -o bad.safetensors --report now
 check 'nothing is written' test "$(ls)" = "$before"
 cp "$demo" begin.safetensors
 expect 2 'is the checkpoint that is to be trained' l3a train --backbone begin.safetensors --data list:list.csv -o begin.safetensors
+expect 2 'is the checkpoint that is to be trained' l3a train --backbone begin.safetensors --data list:list.csv -o ./begin.safetensors
+for page in ./begin.safetensors bad.safetensors bad.safetensors.training; do
+    expect 2 'is to be another file' l3a train --backbone begin.safetensors --data list:list.csv -o bad.safetensors --report $page
+done
 check 'the checkpoint stays' cmp "$demo" begin.safetensors
 expect 2 '' train --memory 1 -o bad.safetensors
 

@@ -383,12 +383,13 @@ static void recipes_say_what_options_do_not(void **state) {
     assert_ok(context, settings_complete(context, &(l3a_train_options){.recipe = NULL}, "coco:x", &settings));
     settings_describe(&settings, text, sizeof text);
     assert_string_equal(text,
-                        "norms: norms, 10 epochs of batches of 64, adamw 0.001 (head 0.01), decay 0.01, one-cycle, asl, crops "
-                        "of 0.5 to 1 of the area, flips");
+                        "recipe norms: norms and biases, 10 epochs of batches of 64, adamw 0.001 (head 0.01), decay 0.01, one-cycle, "
+                        "asl, crops of 0.5 to 1 of the area, flips");
     assert_true(settings.share == 0.1 && settings.clip == 0 && settings.momentum == 0 && !settings.last);
     assert_ok(context, settings_complete(context, &(l3a_train_options){.recipe = "released"}, "coco:x", &settings));
     settings_describe(&settings, text, sizeof text);
-    assert_string_equal(text, "released: all, 1 epoch of batches of 64, adam 4e-05 (head 4e-05), decay 0.0001, one-cycle, asl");
+    assert_string_equal(text, 
+                        "recipe released: everything, 1 epoch of batches of 64, adam 4e-05 (head 4e-05), decay 0.0001, one-cycle, asl");
     assert_true(settings.share == 0 && settings.trained == TRAIN_ALL);
     assert_ok(context, settings_complete(context, &(l3a_train_options){.recipe = "released"}, "voc:x", &settings));
     assert_true(settings.decay == 1e-5);
