@@ -169,6 +169,9 @@ static void a_cancelled_training_goes_on_to_the_same_bytes(void **state) {
     options.rate = options.head_rate = 1e-3;
     options.command = NULL;
     cancel_everywhere(options, 1);
+    options.trained = "head";
+    options.keep_last = 0;
+    cancel_everywhere(options, 1);
 }
 
 static void statistics_of_batch_norms_go_on_as_well(void **state) {
