@@ -3,12 +3,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"
-#include "data/dataset.h"
 #include "format/checkpoint.h"
 #include "l3a/l3a_experiment.h"
-
-#define XXH_STATIC_LINKING_ONLY
-#include <xxhash.h>
+#include "train/examples.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,42 +85,21 @@ done:
 
 /* ---- A checkpoint that is there ---- */
 
-/* Of the pictures that belong to the classes, in order: their ids, and their labels of these classes. */
-static uint64_t labels_checksum(const l3a_dataset *dataset, const struct adaptation *adaptation) {
-    const size_t classes = l3a_dataset_class_count(dataset), own = adaptation->training.class_count;
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    for (size_t i = 0; i < l3a_dataset_rows(dataset); i++) {
-        const int8_t *labels = l3a_dataset_labels(dataset) + i * classes, *members = l3a_dataset_members(dataset) + i * classes;
-        bool belongs = false;
-        for (size_t j = 0; j < own; j++) {
-            belongs = belongs || members[dataset_find_class(dataset, adaptation->classes[j])];
-        }
-        if (!belongs) {
-            continue;
-        }
-        const char *id = l3a_dataset_id(dataset, i);
-        XXH3_64bits_update(&state, id, strlen(id) + 1);
-        for (size_t j = 0; j < own; j++) {
-            XXH3_64bits_update(&state, &labels[dataset_find_class(dataset, adaptation->classes[j])], 1);
-        }
-    }
-    for (size_t j = 0; j < own; j++) {
-        XXH3_64bits_update(&state, adaptation->classes[j], strlen(adaptation->classes[j]) + 1);
-    }
-    return XXH3_64bits_digest(&state);
-}
-
 /* What the checkpoint will record, in the place of a command. */
 static l3a_status make_record(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
                               struct adaptation *adaptation) {
     l3a_status status = L3A_OK;
     l3a_train_plan plan = {.size = sizeof plan};
+    struct examples examples = {.dataset = NULL};
+    uint64_t checksum;
     TRY(l3a_train_prepare(context, checkpoint, dataset, NULL, &adaptation->training, &plan));
+    TRY(examples_choose(context, dataset, adaptation->classes, adaptation->training.class_count, true, &examples));
+    TRY(examples_checksum(context, &examples, &checksum));
     snprintf(adaptation->record, sizeof adaptation->record, "adapted to %zu classes: %s, seed %" PRIu64 ", labels %016" PRIx64,
-             adaptation->training.class_count, plan.settings, adaptation->training.seed, labels_checksum(dataset, adaptation));
+             adaptation->training.class_count, plan.settings, adaptation->training.seed, checksum);
     adaptation->training.command = adaptation->record;
 done:
+    examples_free(context, &examples);
     return status;
 }
 

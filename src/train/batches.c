@@ -141,10 +141,10 @@ static l3a_status fail_at_picture(l3a_context *context, l3a_status status) {
     return fail(context, status, hint, "%s", text);
 }
 
-l3a_status batches_next(struct batches *batches, struct batch *batch) {
+l3a_status batches_next(struct batches *batches, struct picture_batch *batch) {
     const size_t left = batches->count - batches->next;
     l3a_status status = L3A_OK;
-    *batch = (struct batch){.count = 0};
+    *batch = (struct picture_batch){.count = 0};
     FAIL_IF(!batches->loader, batches->context, L3A_ERROR_ARGUMENT, "call batches_begin()", "no pass has begun");
     const size_t count = batches->options.batch < left ? batches->options.batch : left;
     for (size_t i = 0; i < count; i++) {
@@ -155,7 +155,7 @@ l3a_status batches_next(struct batches *batches, struct batch *batch) {
             goto done;
         }
     }
-    *batch = (struct batch){.count = count, .rows = batches->order + batches->next, .planes = batches->planes};
+    *batch = (struct picture_batch){.count = count, .rows = batches->order + batches->next, .planes = batches->planes};
     batches->next += count;
 done:
     return status;

@@ -15,7 +15,7 @@ struct batches_options {
     bool shuffled; /* in an order drawn for each epoch; otherwise as they are listed */
 };
 
-struct batch {
+struct picture_batch {
     size_t count;        /* 0: the pass is over */
     const size_t *rows;  /* of the data set */
     const float *planes; /* [count x rows of an image x 3 x height x width], scaled and centred */
@@ -30,7 +30,7 @@ l3a_status batches_open(l3a_context *context, const l3a_dataset *dataset, const 
 l3a_status batches_begin(struct batches *batches, uint64_t epoch, size_t first_batch);
 /* The next batch, valid until the next call. A picture that cannot be read ends the pass with its error, because training without
  * it could not be repeated. No events are sent. */
-l3a_status batches_next(struct batches *batches, struct batch *batch);
+l3a_status batches_next(struct batches *batches, struct picture_batch *batch);
 void batches_free(struct batches *batches);
 
 #endif

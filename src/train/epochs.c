@@ -20,7 +20,7 @@
 /* ---- Steps ---- */
 
 /* "000012, 000017 and 62 more" */
-static void list_pictures(const struct training *training, const struct batch *batch, char *text, size_t capacity) {
+static void list_pictures(const struct training *training, const struct picture_batch *batch, char *text, size_t capacity) {
     size_t length = 0, i = 0;
     text[0] = 0;
     for (; i < batch->count && length + 96 < capacity; i++) {
@@ -33,7 +33,7 @@ static void list_pictures(const struct training *training, const struct batch *b
 }
 
 /* batch: that of the step; NULL: it is the validation. */
-static l3a_status fail_number(const struct training *training, const struct batch *batch, const char *what) {
+static l3a_status fail_number(const struct training *training, const struct picture_batch *batch, const char *what) {
     const size_t steps = training->settings.epochs * training->steps;
     char pictures[720], hint[160], rate[NUMBER_TEXT];
     snprintf(hint, sizeof hint, "lower the rate, for example to %s, or limit the norm of gradients (clip)",
@@ -61,7 +61,7 @@ static struct network_step next_step(const struct training *training) {
 }
 
 /* Changes head and network by their gradients. */
-static l3a_status apply(struct training *training, const struct batch *batch) {
+static l3a_status apply(struct training *training, const struct picture_batch *batch) {
     const struct train_settings *settings = &training->settings;
     struct network_step step = next_step(training);
     l3a_status status = L3A_OK;
@@ -84,7 +84,7 @@ done:
     return status;
 }
 
-static l3a_status make_step(struct training *training, const struct batch *batch) {
+static l3a_status make_step(struct training *training, const struct picture_batch *batch) {
     l3a_status status = L3A_OK;
     const size_t count = batch->count, classes = training->classes.count;
     TRY(training->back_end->forward(training->state, batch->planes, count, &training->features));
@@ -130,7 +130,7 @@ static l3a_status make_steps(struct training *training) {
         TRY(batches_begin(training->batches, epoch, (size_t)(training->position.steps - epoch * training->steps)));
     }
     while (training->position.steps < end) {
-        struct batch batch;
+        struct picture_batch batch;
         const double start = clock_seconds();
         TRY(report_steps(training));
         TRY(batches_next(training->batches, &batch));
@@ -184,7 +184,7 @@ static l3a_status validate(struct training *training, double *mean_ap) {
         return L3A_OK;
     }
     TRY(batches_begin(training->validation, 0, 0));
-    for (struct batch batch = {.count = 1}; batch.count; done += batch.count) {
+    for (struct picture_batch batch = {.count = 1}; batch.count; done += batch.count) {
         TRY(report_progress(training->context, "validate", done, training->held.count));
         TRY(batches_next(training->validation, &batch));
         if (batch.count) {
@@ -253,7 +253,7 @@ static l3a_status finish_epoch(struct training *training) {
     training->results[number - 1] = (struct epoch_result){.loss = position->sum / (double)training->train.count,
                                                           .mean_ap = mean_ap,
                                                           .seconds = position->seconds + clock_seconds() - start};
-    if (training->best && best_of(training, number) == number) {
+    if (training->best_head && best_of(training, number) == number) {
         TRY(keep_values(training));
         position->best = number;
     }

@@ -51,10 +51,11 @@ l3a_status examples_hold(l3a_context *context, double share, uint64_t seed, stru
     struct stream stream = {seed, 0};
     size_t *order = NULL, kept = 0;
     l3a_status status = L3A_OK;
-    *held = (struct examples){.dataset = examples->dataset, .classes = examples->classes};
+    *held = (struct examples){.dataset = examples->dataset};
     if (wanted < FEWEST_HELD) {
         return L3A_OK;
     }
+    held->classes = examples->classes;
     TRY(allocate(context, examples->count, sizeof *order, &order));
     TRY(allocate(context, held->classes, sizeof *held->columns, &held->columns));
     TRY(allocate(context, wanted, sizeof *held->rows, &held->rows));
@@ -94,6 +95,10 @@ l3a_status examples_checksum(l3a_context *context, const struct examples *exampl
         examples_labels(examples, &examples->rows[i], 1, labels);
         XXH3_64bits_update(&state, id, strlen(id) + 1);
         XXH3_64bits_update(&state, labels, examples->classes);
+    }
+    for (size_t k = 0; k < examples->classes; k++) {
+        const char *name = l3a_dataset_class(examples->dataset, examples->columns[k]);
+        XXH3_64bits_update(&state, name, strlen(name) + 1);
     }
     *checksum = XXH3_64bits_digest(&state);
 done:

@@ -21,7 +21,7 @@ l3a_status examples_choose(l3a_context *context, const l3a_dataset *dataset, con
 l3a_status examples_hold(l3a_context *context, double share, uint64_t seed, struct examples *examples, struct examples *held);
 /* Fills in the labels [count x classes] of rows of the data set. */
 void examples_labels(const struct examples *examples, const size_t *rows, size_t count, int8_t *labels);
-/* A checksum of which pictures they are, by their ids, and of their labels. */
+/* A checksum of which pictures they are, by their ids, and of their labels and the names of the classes. */
 l3a_status examples_checksum(l3a_context *context, const struct examples *examples, uint64_t *checksum);
 void examples_free(l3a_context *context, struct examples *examples);
 

@@ -2,6 +2,7 @@
 
 #include "base/matrix.h"
 #include "base/stream.h"
+#include "net/cpu/train_optimiser.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define L3A_LINEAR_HEAD_H
 
 #include "base/memory.h"
-#include "train/step.h"
+#include "net/back_end.h"
 
 struct linear_head {
     size_t classes, width;

@@ -45,7 +45,8 @@ struct training {
     struct training_position position;
     struct epoch_result *results;  /* of the epochs that are done */
     uint64_t resumed;              /* epochs that earlier calls have done */
-    float *best, *best_head;       /* values of the changed parameters, and of the head, after the best epoch */
+    float *best, *best_head;       /* values of the changed parameters, if there are any, and of the head, after the best epoch;
+                                      NULL: the last epoch is written */
     float *features, *by_features; /* [batch x width] */
     float *scores, *by_scores;     /* [batch x classes] */
     int8_t *labels;                /* [batch x classes] */

@@ -2,7 +2,7 @@
  *
  *     LAYER.KIND.PART     of each parameter that training changes: value and, if steps change it, its moments
  *     head.PART           the same of the head: W and then b
- *     best.network, best.head    the values after the best epoch, if there is one
+ *     best.network, best.head    the values after the best epoch, if there is one; the network's, if any of it is trained
  *     results             loss, validation mAP and seconds of each epoch that is done
  *     position, sums      struct training_position
  *
@@ -164,7 +164,9 @@ static void list_sources(struct state_writing *writing) {
         add_memory(writing, name, TENSOR_F32, training->head.numbers, head[part]);
     }
     if (training->position.best) {
-        add_memory(writing, "best.network", TENSOR_F32, training->selection.numbers, training->best);
+        if (training->best) {
+            add_memory(writing, "best.network", TENSOR_F32, training->selection.numbers, training->best);
+        }
         add_memory(writing, "best.head", TENSOR_F32, training->head.numbers, training->best_head);
     }
     add_memory(writing, "results", TENSOR_F64, 3 * (size_t)training->position.epochs, training->results);
@@ -299,7 +301,7 @@ static l3a_status take_position(struct training *training, const safetensors *fi
     TRY(take(file, "sums", TENSOR_F64, SUMS, sums));
     const int64_t steps = numbers[0], epochs = numbers[1], best = numbers[2], each = (int64_t)training->steps;
     FAIL_IF(steps < 0 || epochs < 0 || epochs > (int64_t)training->settings.epochs || best < 0 || best > epochs ||
-                steps < epochs * each || steps > (epochs + 1) * each || (best && !training->best),
+                steps < epochs * each || steps > (epochs + 1) * each || (best && !training->best_head),
             training->context, L3A_ERROR_FORMAT, start_anew, "%s: no training comes to this point", file->input.path);
     *position = (struct training_position){(uint64_t)steps, (uint64_t)epochs, (uint64_t)best, sums[0], sums[1]};
     TRY(take(file, "results", TENSOR_F64, 3 * (size_t)epochs, training->results));
@@ -327,7 +329,9 @@ static l3a_status take_values(struct training *training, const safetensors *file
         TRY(take(file, name, TENSOR_F32, training->head.numbers, head[part]));
     }
     if (training->position.best) {
-        TRY(take(file, "best.network", TENSOR_F32, training->selection.numbers, training->best));
+        if (training->best) {
+            TRY(take(file, "best.network", TENSOR_F32, training->selection.numbers, training->best));
+        }
         TRY(take(file, "best.head", TENSOR_F32, training->head.numbers, training->best_head));
     }
 done:

@@ -10,6 +10,7 @@ head       a new classifier has the name and the shape that the library's own ne
 types      what training has not changed keeps its type; what it has changed is float32.
 torch      a checkpoint of torch.save becomes a .safetensors file with the same names and numbers, counters included.
 
+All namings with L3A_ALL=1, otherwise one for each way in which numbers are put back and each family.
 test_trained.py [WORD] is about the namings that contain the word."""
 import os
 import subprocess
@@ -38,6 +39,11 @@ HEADS = {"TResNet, first release": "head.fc", "meta ConvNeXt": "head", "meta": "
          "open_clip, module": "module.visual.classifier", "open_clip": "visual.classifier", "openai": "visual.classifier",
          "meta dino, teacher": "teacher.module.backbone.head", "resnet in a training": "module.fc", "torchvision convnext": "classifier.2",
          "torchvision resnet": "fc", "torchvision vit": "heads.head", "transformers ResNet": "classifier.1", "transformers": "classifier"}
+
+
+# queries, keys and values in tensors of their own; positions of another size; one tensor cut in two; transposed; wrapped, with counters
+CHOSEN = {"transformers DeiTForImageClassificationWithTeacher", "meta dino", "torchvision vit", "meta ConvNeXt", "resnet in a training",
+          "TResNet, first release", "openai CLIP", "transformers SiglipVisionModel"}
 
 
 def head_of(naming):
@@ -181,7 +187,7 @@ def main():
         folder = Path(name)
         for network, naming in smallest_networks(golden):
             title = naming["naming"]
-            if len(sys.argv) < 2 or sys.argv[1] in title:
+            if sys.argv[1] in title if len(sys.argv) > 1 else title in CHOSEN or os.environ.get("L3A_ALL") == "1":
                 pools = ["default"] + (["projection"] if "projection" in network["pools"] else [])
                 for pool in pools:
                     compare_naming(folder, network, naming, golden["namings"][title], pool)

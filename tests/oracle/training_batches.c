@@ -27,7 +27,7 @@ static l3a_status print_pass(l3a_context *context, char *const *words) {
     l3a_status status = L3A_OK;
     l3a_dataset *dataset = NULL;
     struct batches *batches = NULL;
-    struct batch batch;
+    struct picture_batch batch;
     size_t *rows = NULL;
     FAIL_IF(sscanf(words[1], "%zux%zu", &loader.width, &loader.height) != 2, context, L3A_ERROR_ARGUMENT, NULL, "a size");
     for (size_t c = 0; c < 3; c++) {

@@ -1,12 +1,13 @@
-/* Trains a checkpoint's network with the loss Σ share · feature, for test_training.py and bench/training.py to compare with PyTorch.
+/* Trains a checkpoint's network with the loss Σ share · feature, for test_training.py and bench/training.py to compare with
+ * PyTorch.
  *
  *   training_numbers CHECKPOINT PICTURES SHARES COUNT THREADS numbers STEPS RATE >numbers
  *   training_numbers CHECKPOINT PICTURES SHARES COUNT THREADS time MIB
  *
- * PICTURES and SHARES are float32 numbers, for COUNT pictures; how many there are says how large they are. The first form writes the features, the gradients of all parameters, and
- * the parameters after STEPS steps of SGD with momentum 0.9, each as a line with what it is, a name and how many there are, and float32
- * numbers. The second form makes a step for each line that it reads, and says how many seconds it took; MIB: the memory it may take, 0:
- * all. */
+ * PICTURES and SHARES are float32 numbers, for COUNT pictures; how many there are says how large they are. The first form writes
+ * the features, the gradients of all parameters, and the parameters after STEPS steps of SGD with momentum 0.9, each as a line with
+ * what it is, a name and how many there are, and float32 numbers. The second form makes a step for each line that it reads, and
+ * says how many seconds it took; MIB: the memory it may take, 0: all. */
 #include "base/context.h"
 #include "base/memory.h"
 #include "net/back_end.h"

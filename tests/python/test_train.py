@@ -26,7 +26,7 @@ def setUpModule():
     try:
         l3a.train(BACKBONE, "list:list.csv", "probe.safetensors", epochs=1, side=32, progress=False)
     except l3a.Error as error:
-        if "cannot be trained on BLAS" not in str(error):
+        if "cannot train networks" not in str(error):
             raise
         print("skipped: this build cannot train networks (it has no oneDNN)")
         raise unittest.SkipTest("no oneDNN") from None

@@ -68,7 +68,7 @@ static l3a_status open_batches(l3a_context *user, const l3a_dataset *dataset, st
 
 static l3a_status run_pass(struct batches *batches, uint64_t epoch, size_t first, struct pass *pass) {
     l3a_status status = L3A_OK;
-    struct batch batch;
+    struct picture_batch batch;
     *pass = (struct pass){.count = 0};
     TRY(batches_begin(batches, epoch, first));
     do {
@@ -220,7 +220,7 @@ static void what_cannot_be_read_ends_the_pass(void **state) {
         l3a_context *user = make_context(threads);
         l3a_dataset *dataset = open_set(user);
         struct batches *batches = NULL;
-        struct batch batch;
+        struct picture_batch batch;
         struct pass *pass = make_pass();
         put("set/a/09.jpg", "\xFF\xD8\xFF\xE0 cut short");
         assert_ok(user, open_batches(user, dataset, everything, false, &batches));
@@ -255,7 +255,7 @@ static void wrong_arguments_are_refused(void **state) {
     const size_t rows[] = {3, ROWS};
     l3a_dataset *dataset = open_set(context);
     struct batches *batches = NULL;
-    struct batch batch;
+    struct picture_batch batch;
     assert_fails(context, batches_open(context, dataset, rows, 2, &options, &batches), L3A_ERROR_ARGUMENT, "no row 23");
     options.batch = 0;
     assert_fails(context, batches_open(context, dataset, rows, 1, &options, &batches), L3A_ERROR_ARGUMENT, "0 pictures");
@@ -291,7 +291,7 @@ static void a_pass_can_be_left(void **state) {
         l3a_context *user = make_probed_context(&probe, threads);
         l3a_dataset *dataset = open_set(user);
         struct batches *batches = NULL;
-        struct batch batch;
+        struct picture_batch batch;
         assert_ok(user, open_batches(user, dataset, everything, true, &batches));
         for (uint64_t epoch = 0; epoch < 6; epoch++) {
             assert_ok(user, batches_begin(batches, epoch, epoch % 3));
@@ -368,7 +368,7 @@ static void memory_does_not_grow_with_the_pictures(void **state) {
         struct memory_probe probe = {0};
         l3a_context *user = make_probed_context(&probe, 1);
         struct batches *batches = NULL;
-        struct batch batch;
+        struct picture_batch batch;
         assert_ok(user, batches_open(user, dataset, rows, i ? MANY : ROWS, &options, &batches));
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             assert_ok(user, batches_begin(batches, epoch, 0));

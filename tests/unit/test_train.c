@@ -203,7 +203,7 @@ struct trial {
 static void order_of(const l3a_dataset *dataset, const struct train_settings *settings, size_t epoch, size_t *order) {
     size_t rows[PICTURES], done = 0;
     struct batches *batches = NULL;
-    struct batch batch;
+    struct picture_batch batch;
     const l3a_loader_options loader = {.size = sizeof loader, .width = 8, .height = 8};
     const struct batches_options options = {
         .loader = &loader, .seed = random_bits(settings->seed, 2), .batch = settings->batch, .shuffled = true};

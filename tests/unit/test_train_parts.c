@@ -4,6 +4,7 @@
 
 #include "fixture.h"
 #include "net/backbone.h"
+#include "net/cpu/train_optimiser.h"
 #include "small_networks.h"
 #include "train/examples.h"
 #include "train/linear_head.h"

@@ -1,8 +1,8 @@
 #include "net/cpu/train_store.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "net/cpu/train_optimiser.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { ALIGNED = 16, GRAIN = 1 << 14 }; /* floats */
@@ -118,21 +118,9 @@ static void step_part(void *argument, size_t first, size_t last) {
 }
 
 void train_store_step(struct train_store *store, const struct network_step *step) {
-    const double number = (double)step->number;
     for (size_t i = 0; i < store->layers * PARAMETER_KINDS; i++) {
         const struct stored *stored = &store->parameters[i / PARAMETER_KINDS][i % PARAMETER_KINDS];
-        struct step_loop loop = {.store = store,
-                                 .stored = stored,
-                                 .numbers = {.optimiser = step->optimiser,
-                                             .rate = (float)(step->rate * (double)stored->use.rate),
-                                             .momentum = (float)step->momentum,
-                                             .momentum_rest = (float)(1 - step->momentum),
-                                             .square_rest = (float)(1 - step->square),
-                                             .epsilon = (float)step->epsilon,
-                                             .decay = stored->use.decay,
-                                             .scale = (float)step->scale,
-                                             .mean_share = (float)(1 / (1 - pow(step->momentum, number))),
-                                             .square_share = (float)(1 / sqrt(1 - pow(step->square, number)))}};
+        struct step_loop loop = {.store = store, .stored = stored, .numbers = step_numbers_of(step, &stored->use)};
         if (stored->use.trained && stored->count) {
             parallel_for(store->context->threads, stored->count, GRAIN, step_part, &loop);
         }
