@@ -143,6 +143,9 @@ class _Call:
                  progress: Progress, on_epoch: Optional[Callable[[Epoch], Any]], report: Any) -> None:
         self.backbone, self.path, self.page = path_bytes(backbone), path_bytes(output), report
         self.network, self.picture = network, sized(l3a_picture_options, orient=int(orient))
+        for other in (self.backbone, self.path, self.path + b".training"):
+            if report is not None and os.path.realpath(path_bytes(report)) == os.path.realpath(other):
+                raise ValueError(f"report: {os.fsdecode(other)} is to be another file")
         self.progress, self.bars = progress, Stages({"train": "train", "validate": "validate"}) if progress is True else None
         self.on_epoch, self.epochs = on_epoch, []  # type: Optional[Callable[[Epoch], Any]], List[Epoch]
         self.raised: Optional[BaseException] = None

@@ -325,6 +325,10 @@ size_t checkpoint_files(const struct checkpoint *checkpoint) {
     return checkpoint->part_count;
 }
 
+const char *checkpoint_file(const struct checkpoint *checkpoint, size_t index) {
+    return part_input(&checkpoint->parts[index])->path;
+}
+
 const char *checkpoint_dict(const struct checkpoint *checkpoint) {
     return checkpoint->parts[0].is_torch ? checkpoint->parts[0].torch.dict : NULL;
 }

@@ -32,6 +32,8 @@ const char *checkpoint_path(const struct checkpoint *checkpoint);
 const char *checkpoint_form(const struct checkpoint *checkpoint);
 /* How many files hold its tensors: 1, unless it has an index. */
 size_t checkpoint_files(const struct checkpoint *checkpoint);
+/* The path of one of them. */
+const char *checkpoint_file(const struct checkpoint *checkpoint, size_t index);
 /* The name of the dict that holds the parameters, such as "state_dict"; NULL if they are at the top level. */
 const char *checkpoint_dict(const struct checkpoint *checkpoint);
 /* The names of the dicts beside it, which are not read; NULL if there are none. */

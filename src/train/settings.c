@@ -20,7 +20,8 @@ static const struct {
     l3a_train_recipe info;
     struct train_settings settings;
 } recipes[] = {
-    {{"norms", "norms and all biases, 10 epochs with crops and flips: for a pretrained network and some thousand pictures"},
+    {{"norms",
+      "norms and all biases, 10 epochs with crops and flips: for a pretrained network and at least some hundreds of pictures"},
      {.trained = TRAIN_NORMS,
       .trained_text = "norms",
       .epochs = 10,

@@ -49,19 +49,30 @@ static bool is_one_file(const output_target *left, const output_target *right) {
            (left->exists && right->exists && left->old.device == right->old.device && left->old.inode == right->old.inode);
 }
 
-/* The three files must be three. checkpoint: the path of its file, not of a folder. */
-static l3a_status check_paths(l3a_context *context, const char *checkpoint, const char *path, const char *state) {
-    output_target from = {0}, to = {0}, kept = {0};
+static l3a_status check_source(l3a_context *context, const char *source, const output_target *to, const output_target *kept) {
+    output_target from = {0};
+    l3a_status status = L3A_OK;
+    TRY(target_find(context, source, &from));
+    FAIL_IF(is_one_file(&from, to) || is_one_file(&from, kept), context, L3A_ERROR_ARGUMENT,
+            "give the trained checkpoint another path", "%s is the checkpoint that is to be trained", source);
+done:
+    target_free(context, &from);
+    return status;
+}
+
+/* What is written must be two files, and none of those that are read. */
+static l3a_status check_paths(l3a_context *context, const struct checkpoint *checkpoint, const char *path, const char *state) {
+    output_target to = {0}, kept = {0};
     l3a_status status = L3A_OK;
     TRY(target_find(context, path, &to));
     TRY(target_find(context, state, &kept));
     FAIL_IF(is_one_file(&to, &kept), context, L3A_ERROR_ARGUMENT, "give them different paths",
             "%s cannot be both the checkpoint and the state of a training", path);
-    TRY(target_find(context, checkpoint, &from));
-    FAIL_IF(is_one_file(&from, &to) || is_one_file(&from, &kept), context, L3A_ERROR_ARGUMENT,
-            "give the trained checkpoint another path", "%s is the checkpoint that is to be trained", checkpoint);
+    TRY(check_source(context, checkpoint_path(checkpoint), &to, &kept));
+    for (size_t i = 0; i < checkpoint_files(checkpoint); i++) {
+        TRY(check_source(context, checkpoint_file(checkpoint, i), &to, &kept));
+    }
 done:
-    target_free(context, &from);
     target_free(context, &to);
     target_free(context, &kept);
     return status;
@@ -149,7 +160,7 @@ l3a_status train_with(l3a_context *context, const struct network_back_end *back_
     text_builder_print(&state, "%s%s", options->state ? options->state : path, options->state ? "" : ".training");
     TRY(training_open(context, back_end, checkpoint, train, validation, options, &training));
     TRY(state.status);
-    TRY(check_paths(context, checkpoint_path(training.checkpoint), path, state.text));
+    TRY(check_paths(context, training.checkpoint, path, state.text));
     training.path = state.text;
     TRY(train_from_state(&training, options, path));
     report_to(&training, clock_seconds() - start, report);

@@ -111,7 +111,7 @@ expect 0 'adapted before' run_adapted --resume -o other
 
 # the other ways
 expect 0 '' l3a run "${options[@]}" --adapt released --quiet -o released
-check 'released' grep -q '"adapted": "released: all, 1 epoch ' released/run.json
+check 'released' grep -q '"adapted": "recipe released: everything, 1 epoch ' released/run.json
 expect 0 '' l3a run "${options[@]}" --adapt all --adapt-epochs 1 --quiet -o all
 check 'all' grep -q '"adapted": "recipe norms: everything, 1 epoch .* 4e-05' all/run.json
 expect 0 '' l3a sweep "${options[@]}" --adapt norms --adapt-epochs 2 --gamma 1,1000 --quiet -o sweep

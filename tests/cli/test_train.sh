@@ -161,6 +161,18 @@ for page in ./begin.safetensors bad.safetensors bad.safetensors.training; do
     expect 2 'is to be another file' l3a train --backbone begin.safetensors --data list:list.csv -o bad.safetensors --report $page
 done
 check 'the checkpoint stays' cmp "$demo" begin.safetensors
+# A checkpoint in several files: one, and an index that names it
+mkdir parts && cp "$demo" parts/one.safetensors
+/usr/bin/python3 - <<'INDEX'
+import json, struct
+content = open("parts/one.safetensors", "rb").read()
+names = json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]])
+names.pop("__metadata__", None)
+json.dump({"metadata": {}, "weight_map": {name: "one.safetensors" for name in names}}, open("parts/model.safetensors.index.json", "w"))
+INDEX
+expect 0 '' l3a train --backbone parts --data list:list.csv --size 32 --epochs 1 -o of_parts.safetensors
+expect 2 'is the checkpoint that is to be trained' l3a train --backbone parts --data list:list.csv --size 32 -o parts/one.safetensors
+check 'its files stay' cmp "$demo" parts/one.safetensors
 expect 2 '' train --memory 1 -o bad.safetensors
 
 # Interrupted: by Ctrl-C, and by kill -9 at any moment. What comes out in the end has the same bytes.

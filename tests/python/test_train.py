@@ -65,6 +65,12 @@ class Train(unittest.TestCase):
                         *WORDS], check=True, capture_output=True)
         self.assertEqual(tensors("own.safetensors"), tensors("command.safetensors"))
 
+    def test_the_page_is_a_file_of_its_own(self):
+        shutil.copy(BACKBONE, "own_page.safetensors")
+        with self.assertRaisesRegex(ValueError, "is to be another file"):
+            l3a.train("own_page.safetensors", "list:list.csv", "page.safetensors", report="./own_page.safetensors", **OPTIONS)
+        self.assertEqual(Path("own_page.safetensors").read_bytes(), BACKBONE.read_bytes())
+
     def test_without_validation(self):
         made = train("all.safetensors", validation_share=0, epochs=1)
         self.assertEqual((made.plan.held, made.mean_ap, made.epochs[0].mean_ap, made.kept), (0, None, None, 1))
