@@ -265,6 +265,17 @@ done:
     return status;
 }
 
+static void warn_of_rise(const struct training *training) {
+    const size_t epochs = training->settings.epochs;
+    const double first = training->results[0].loss, last = training->results[epochs - 1].loss;
+    char from[NUMBER_TEXT], to[NUMBER_TEXT];
+    if (last > first) {
+        report_warning(training->context,
+                       "the loss rose from %s to %s in training: lower the rate, or limit the norm of gradients (clip)",
+                       number_format(first, from), number_format(last, to));
+    }
+}
+
 l3a_status training_run(struct training *training) {
     l3a_status status = L3A_OK;
     training->saved = clock_seconds();
@@ -276,6 +287,7 @@ l3a_status training_run(struct training *training) {
         TRY(make_steps(training));
         TRY(finish_epoch(training));
     }
+    warn_of_rise(training);
 done:
     if (status == L3A_ERROR_CANCELLED && training->position.steps) {
         const l3a_status written = training_state_write(training);

@@ -35,6 +35,7 @@ check 'its pictures have the size that it was trained with' test "$(recorded fea
 expect 0 '' l3a teach shapes.l3a --list list.csv --backbone tuned.safetensors --quiet
 expect 0 '' l3a tag shapes.l3a mixed/z.jpg
 shows 'stripes'
+expect 0 'the loss rose from' train --epochs 2 --rate 900 --keep last -o worse.safetensors
 expect 0 '' train --epochs 3 -o again.safetensors --quiet
 check 'quiet' test ! -s "$work/stderr"
 check 'the same bytes' cmp tuned.safetensors again.safetensors
