@@ -270,8 +270,8 @@ struct probe {
 
 static int on_event(const l3a_event *event, void *user) {
     struct probe *probe = user;
-    const bool train = event->kind == L3A_EVENT_PROGRESS && strcmp(event->stage, "train") == 0;
-    probe->cancelled = probe->cancelled || (train && probe->cancel_at && event->done == probe->cancel_at);
+    const bool trained = event->kind == L3A_EVENT_PROGRESS && strcmp(event->stage, "head") == 0;
+    probe->cancelled = probe->cancelled || (trained && probe->cancel_at && event->done == probe->cancel_at);
     return probe->cancelled;
 }
 
