@@ -18,32 +18,6 @@ L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *proto
  * line. */
 L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
 
-/* ---- Adaptation -----------------------------------------------------------------------------------------------------
- * A backbone can be trained before a protocol begins, on what may be known then: the pictures that belong to the classes of the
- * first phase, with their labels of these classes. Afterwards it is frozen. What other classes these pictures show, and all other
- * pictures, has no influence on the bytes. Since 0.16. */
-typedef struct l3a_adapt_options {
-    size_t size;
-    /* "norms": norms and all biases; "released": everything for one epoch, as the paper's program does, with decay 1e-5 for VOC;
-     * these are the recipes of l3a_train(), without validation pictures. "all": as "norms", but everything, with the highest rate
-     * 4e-5. NULL: norms */
-    const char *how;
-    const char *protocol;              /* as in l3a_protocol_parse(); NULL: B0-C10 */
-    const char *class_order;           /* as in l3a_class_order(); NULL: lexicographic */
-    const l3a_train_options *training; /* replaces what `how` says; without classes, which are those of the first phase, and a
-                                        * command, in whose place the adaptation is recorded. NULL: nothing is replaced */
-    int keep; /* 1: a file at the path that records the same adaptation of the same backbone is kept, and nothing is trained;
-               * another one is L3A_ERROR_MISMATCH. 0: a file is replaced */
-} l3a_adapt_options;
-
-/* Says what l3a_adapt() would do, as l3a_train_prepare() does. NULL options: the defaults. Since 0.16. */
-L3A_PUBLIC l3a_status l3a_adapt_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
-                                        const l3a_adapt_options *options, l3a_train_plan *plan);
-/* Adapts a backbone to the first phase of a data set to learn from, and writes it to `path` as l3a_train() does. The report of what
- * was kept is all 0. NULL options: the defaults; NULL report: not wanted. Since 0.16. */
-L3A_PUBLIC l3a_status l3a_adapt(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
-                                const l3a_adapt_options *options, const char *path, l3a_train_report *report);
-
 /* ---- Methods -------------------------------------------------------------------------------------------------------- */
 typedef struct l3a_method_info {
     const char *name;
@@ -427,6 +401,36 @@ L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *
 L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
                                          const l3a_report_options *options, const char *format, const char *folder);
 
+/* ---- Experimental ---------------------------------------------------------------------------------------------------
+ * What may change with any version, as the last section of l3a.h, which it needs. */
+#ifdef L3A_EXPERIMENTAL
+
+/* ---- Adaptation -----------------------------------------------------------------------------------------------------
+ * A backbone can be trained before a protocol begins, on what may be known then: the pictures that belong to the classes of the
+ * first phase, with their labels of these classes. Afterwards it is frozen. What other classes these pictures show, and all other
+ * pictures, has no influence on the bytes. Since 0.16. */
+typedef struct l3a_adapt_options {
+    size_t size;
+    /* "norms": norms and all biases; "released": everything for one epoch, as the paper's program does, with decay 1e-5 for VOC;
+     * these are the recipes of l3a_train(), without validation pictures. "all": as "norms", but everything, with the highest rate
+     * 4e-5. NULL: norms */
+    const char *how;
+    const char *protocol;              /* as in l3a_protocol_parse(); NULL: B0-C10 */
+    const char *class_order;           /* as in l3a_class_order(); NULL: lexicographic */
+    const l3a_train_options *training; /* replaces what `how` says; without classes, which are those of the first phase, and a
+                                        * command, in whose place the adaptation is recorded. NULL: nothing is replaced */
+    int keep; /* 1: a file at the path that records the same adaptation of the same backbone is kept, and nothing is trained;
+               * another one is L3A_ERROR_MISMATCH. 0: a file is replaced */
+} l3a_adapt_options;
+
+/* Says what l3a_adapt() would do, as l3a_train_prepare() does. NULL options: the defaults. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_adapt_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
+                                        const l3a_adapt_options *options, l3a_train_plan *plan);
+/* Adapts a backbone to the first phase of a data set to learn from, and writes it to `path` as l3a_train() does. The report of what
+ * was kept is all 0. NULL options: the defaults; NULL report: not wanted. Since 0.16. */
+L3A_PUBLIC l3a_status l3a_adapt(l3a_context *context, const char *checkpoint, const l3a_dataset *dataset,
+                                const l3a_adapt_options *options, const char *path, l3a_train_report *report);
+
 /* A page about a training, finished or not: its learning curve and its settings. Since 0.16. */
 typedef struct l3a_train_page {
     size_t size;
@@ -441,6 +445,8 @@ typedef struct l3a_train_page {
 
 /* The path holds the complete page afterwards or, on failure, what it held before. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_train_page_write(l3a_context *context, const l3a_train_page *page, const char *path);
+
+#endif /* L3A_EXPERIMENTAL */
 
 #ifdef __cplusplus
 }

@@ -716,17 +716,6 @@ class l3a_train_report(Structure):
     ]
 
 
-class l3a_adapt_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("how", c_char_p),
-        ("protocol", c_char_p),
-        ("class_order", c_char_p),
-        ("training", c_void_p),
-        ("keep", c_int),
-    ]
-
-
 class l3a_method_info(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -941,6 +930,17 @@ class l3a_report_options(Structure):
         ("pictures", c_char_p),
         ("with", c_void_p),
         ("with_count", c_size_t),
+    ]
+
+
+class l3a_adapt_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("how", c_char_p),
+        ("protocol", c_char_p),
+        ("class_order", c_char_p),
+        ("training", c_void_p),
+        ("keep", c_int),
     ]
 
 
@@ -1248,8 +1248,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_train": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
-    "l3a_adapt_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_adapt": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
     "l3a_method_options": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_state_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
@@ -1293,6 +1291,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
+    "l3a_adapt_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_adapt": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "l3a_train_page_write": (c_int, [c_void_p, c_void_p, c_char_p]),
 }
 # Functions whose first parameter is the context.
@@ -1354,8 +1354,6 @@ TAKES_CONTEXT = frozenset([
     "l3a_train",
     "l3a_protocol_parse",
     "l3a_class_order",
-    "l3a_adapt_prepare",
-    "l3a_adapt",
     "l3a_method_options",
     "l3a_experiment_create",
     "l3a_folder_record",
@@ -1366,5 +1364,7 @@ TAKES_CONTEXT = frozenset([
     "l3a_report_write",
     "l3a_report_table",
     "l3a_report_figures",
+    "l3a_adapt_prepare",
+    "l3a_adapt",
     "l3a_train_page_write",
 ])
