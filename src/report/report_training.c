@@ -49,8 +49,7 @@ static void print_headline(struct training_page *training) {
     text_builder *page = &training->report.page;
     if (!training->given.report) {
         html_raw(page, "<p class=\"warning\"><strong>This training is not finished.</strong> If it was interrupted, give the same "
-                       "command again, "
-                       "with the same output and <code>--resume</code>.</p>\n");
+                       "command again, with the same output and <code>--resume</code>.</p>\n");
     }
     html_raw(page, "<section id=\"headline\" class=\"card\">\n");
     html_print(page, "<p>%s</p>\n<p>%zu classes, %zu training pictures", plan->settings, plan->classes, plan->pictures);
