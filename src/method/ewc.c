@@ -34,7 +34,7 @@ static void add_penalty(struct head *head, float *gradient) {
     }
 }
 
-static l3a_status consolidate(struct head *head, const struct rows *rows, bool online) {
+static l3a_status consolidate(struct head *head, struct rows *rows, bool online) {
     struct ewc *ewc = (struct ewc *)head;
     l3a_status status = L3A_OK;
     float *fisher = NULL;
@@ -49,11 +49,11 @@ done:
     return status;
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status finish(struct head *head, struct rows *rows) {
     return consolidate(head, rows, false);
 }
 
-static l3a_status finish_online(struct head *head, const struct rows *rows) {
+static l3a_status finish_online(struct head *head, struct rows *rows) {
     return consolidate(head, rows, true);
 }
 

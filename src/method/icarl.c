@@ -92,10 +92,10 @@ static void choose(struct herd *herd, size_t wanted, bool *kept) {
         }
         for (size_t i = 0; i < herd->count; i++) {
             const size_t row = herd->members[i];
-            const double value = herd->chosen[row] ? 0 : along(herd, row, herd->direction);
-            if (!herd->chosen[row] && (best == herd->rows->count || value > most)) {
+            const double gain = herd->chosen[row] ? 0 : along(herd, row, herd->direction);
+            if (!herd->chosen[row] && (best == herd->rows->count || gain > most)) {
                 best = row;
-                most = value;
+                most = gain;
             }
         }
         herd->chosen[best] = kept[best] = true;
@@ -103,7 +103,7 @@ static void choose(struct herd *herd, size_t wanted, bool *kept) {
     }
 }
 
-static l3a_status keep_exemplars(struct head *head, const struct rows *rows) {
+static l3a_status keep_exemplars(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
     struct herd herd = {0};
     bool *kept = NULL;
@@ -122,6 +122,6 @@ done:
 }
 
 static const struct head_rules rules = {
-    .size = sizeof(struct head), .joins = true, .distils = DISTIL_ONLY, .finish = keep_exemplars};
+    .size = sizeof(struct head), .joins = true, .distils = DISTIL_ONLY, .looks = true, .finish = keep_exemplars};
 
 HEAD_LEARNER(icarl, rules, 20, 1e-2, 3e-3, 1, 20, true);

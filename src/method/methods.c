@@ -181,6 +181,15 @@ static bool is_about_phases(const char *name) {
     return found;
 }
 
+bool method_trains(const struct method *method, const l3a_options *settings) {
+    return method->learner->score_pictures && settings->method.train_backbone != L3A_TRAIN_BACKBONE_OFF;
+}
+
+int l3a_method_sees_pictures(const char *name, const l3a_options *settings) {
+    const struct method *method = name && settings ? method_find(name) : NULL;
+    return method && method->learner && method_trains(method, settings);
+}
+
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
     const struct learner *learner = method->learner;
     char text[64];
@@ -189,7 +198,9 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
     }
     if (learner->settings) {
         const bool layer = settings->method.head_input == L3A_HEAD_INPUT_LAYER;
-        return lists(learner->settings, name) || (layer && lists(learner->layer_settings, name));
+        const bool trains = method_trains(method, settings);
+        return lists(learner->settings, name) || (layer && lists(learner->layer_settings, name)) ||
+               (trains && lists(learner->trained_settings, name));
     }
     if (!setting_find(&model_settings, name) || (method->plan != BY_PHASE && is_about_phases(name))) {
         return false;

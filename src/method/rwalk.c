@@ -73,7 +73,7 @@ static float largest(const float *values, size_t count) {
     return most > 0 ? most : 1;
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status finish(struct head *head, struct rows *rows) {
     struct rwalk *walk = (struct rwalk *)head;
     const size_t count = head->classes * head->inputs, old = head->old * head->inputs;
     (void)rows;

@@ -78,6 +78,14 @@ void network_output(struct network *net, const char *name, value output) {
     }
 }
 
+value network_find_output(const struct network *net, const char *name) {
+    value found = NOTHING;
+    for (size_t i = 0; i < net->output_count; i++) {
+        found = strcmp(net->outputs[i].name, name) == 0 ? net->outputs[i].value : found;
+    }
+    return found;
+}
+
 bool network_has(const struct network *net, const char *name) {
     char full[NAME_LENGTH];
     snprintf(full, sizeof full, "%s%s", net->prefix, name);

@@ -114,6 +114,8 @@ __attribute__((format(printf, 2, 3))) void network_prefix(struct network *net, c
 bool network_has(const struct network *net, const char *name);
 /* Another output besides the features. */
 void network_output(struct network *net, const char *name, value output);
+/* The value that was described as this output; NOTHING if there is none, which is no failure. */
+value network_find_output(const struct network *net, const char *name);
 /* features: the value that is the network's result, [channels]. */
 l3a_status network_finish(struct network *net, value features);
 void network_free(struct network *net);
@@ -239,6 +241,16 @@ struct family {
      */
     l3a_status (*recognise)(struct parameters *parameters, struct backbone_recipe *recipe);
     value (*describe)(struct network *net, const struct backbone_recipe *recipe);
+};
+
+/* What training adds to a network of a family. */
+struct network_changes {
+    void *owner;
+    /* Describes the network in place of the family: mostly what the family describes, and layers behind it. Returns its features.
+     */
+    value (*describe)(void *owner, struct network *net, const struct family *family, const struct backbone_recipe *recipe);
+    /* Fills in a tensor that the checkpoint does not have. */
+    l3a_status (*make)(void *owner, const char *name, size_t rank, const uint64_t *shape, float *values);
 };
 
 extern const struct family vit_family, resnet_family, tresnet_family, convnext_family;

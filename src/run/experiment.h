@@ -60,9 +60,10 @@ struct l3a_experiment {
     l3a_method *callbacks;      /* of the program's own methods … */
     struct method *own_methods; /* … and what they make */
     size_t own_count;
-    text_list failures;   /* of these */
-    struct tables tables; /* of a grid's own folder */
-    struct saving saving; /* of a run */
+    text_list failures;               /* of these */
+    struct tables tables;             /* of a grid's own folder */
+    struct saving saving;             /* of a run */
+    struct training_source *training; /* of methods that train the backbone; NULL: there are none */
 };
 
 /* A team, a class order and a seed. */

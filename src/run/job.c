@@ -62,6 +62,20 @@ l3a_status job_score(const struct job *job, const float *features, size_t images
                       : job->method->learner->score(job->state, features, images, scores[0]);
 }
 
+/* Scores the pictures of the rows, for a method that trains the network. */
+static l3a_status score_pictures(const l3a_experiment *experiment, const struct job *job, struct evaluation *evaluation) {
+    l3a_status status = L3A_OK;
+    TRY(allocate(experiment->context, evaluation->count, evaluation->classes * sizeof *evaluation->scores, &evaluation->scores));
+    TRY(job->method->learner->score_pictures(job->state, experiment->training, evaluation->rows.rows, evaluation->count,
+                                             evaluation->scores));
+done:
+    return status;
+}
+
+static bool trains(const l3a_experiment *experiment, const struct job *job) {
+    return job->state && method_trains(job->method, &team_point(experiment, job->team, 0)->settings);
+}
+
 static l3a_status score(void *job, const float *features, size_t rows, float *const *scores) {
     return job_score(job, features, rows, scores);
 }
@@ -94,7 +108,8 @@ static l3a_status evaluate(const l3a_experiment *experiment, struct job *job, st
             "%s: no image has any of the classes learned so far", test->path);
     TRY(allocate(context, evaluation.classes, sizeof *thresholds, &thresholds));
     const size_t ahead = job->group || job->method->learner->is_model ? score_ahead(context) : 1;
-    TRY(evaluation_score(&evaluation, job->team->count, ahead, score, job));
+    TRY(trains(experiment, job) ? score_pictures(experiment, job, &evaluation)
+                                : evaluation_score(&evaluation, job->team->count, ahead, score, job));
     for (size_t i = 0; i < job->team->count; i++) {
         if (job->group) {
             group_thresholds(job->group, i, thresholds);
@@ -195,7 +210,8 @@ static l3a_status begin_work(const l3a_experiment *experiment, const struct job 
                                   .bounds = experiment->bounds,
                                   .phases = experiment->phases,
                                   .first = at_once ? 0 : experiment->bounds[t],
-                                  .last = at_once ? experiment->classes : experiment->bounds[t + 1]};
+                                  .last = at_once ? experiment->classes : experiment->bounds[t + 1],
+                                  .training = experiment->training};
     const l3a_result row = {.seed = job->seed, .phase = t + 1, .first = lesson.first, .last = lesson.last};
     *work = (struct phase_work){.lesson = lesson};
     TRY(allocate(context, job->team->count, sizeof *work->rows, &work->rows));

@@ -17,6 +17,7 @@
 #include "measure/metrics.h"
 #include "method/state.h"
 #include "run/experiment.h"
+#include "train/training_source.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -71,14 +72,15 @@ done:
     return status;
 }
 
-/* The settings that the job's method uses, as "dim=64 gamma=10 …". */
+/* The settings that the job's method uses, as "dim=64 gamma=10 …". States of before 0.17 do not speak of training the backbone. */
 static void print_settings(const l3a_experiment *run, const struct job *job, text_builder *text) {
     const l3a_options *settings = &team_point(run, job->team, 0)->settings;
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
         char value[64];
         l3a_options_get(settings, name, value, sizeof value);
-        if (strcmp(name, "seed") != 0 && method_looks_at(job->method, settings, name, value)) {
+        const bool idle = strcmp(name, "train-backbone") == 0 && !method_trains(job->method, settings);
+        if (strcmp(name, "seed") != 0 && !idle && method_looks_at(job->method, settings, name, value)) {
             text_builder_print(text, "%s%s=%s", text->length ? " " : "", name, value);
         }
     }
@@ -101,6 +103,9 @@ static l3a_status describe_owner(const l3a_experiment *run, const struct job *jo
     TRY(state_owner_set(context, owner, "settings", settings.length ? settings.text : ""));
     if (job->method->own && job->method->own->parameters) {
         TRY(state_owner_set(context, owner, "parameters", job->method->own->parameters));
+    }
+    if (method_trains(job->method, &run->points[job->team->points[0]].settings)) {
+        TRY(state_owner_set(context, owner, "backbone", run->training->info.sha256));
     }
     TRY(state_owner_set(context, owner, "seed", seed));
     TRY(state_owner_set(context, owner, "protocol", run->options.protocol));
