@@ -88,6 +88,9 @@ struct head_rules {
     size_t kept_count;
     /* Called after these arrays were loaded: checks their numbers, and makes what was not saved. */
     l3a_status (*resume)(struct head *head, const l3a_state *from);
+    /* Arrays of float32 that steps change, with a trained network: what is kept between two epochs of a phase (head_progress.c). */
+    const struct head_array *during;
+    size_t during_count;
     /* With a trained network. NULL: as every method. */
     const struct trained_tuning *trained;
     const struct head_network_rules *network;

@@ -24,6 +24,7 @@ static const struct trained_tuning usual = {.epochs = 20,
                                             .lambda = 1,
                                             .augmentation = {.least = 0.5, .most = 1, .flip = true}};
 static const double NORMS_RATE = 1e-3;
+static const double KEEP_SECONDS = 10; /* of work that may be lost, besides an epoch that was not finished */
 
 /* ---- Opening ---- */
 
@@ -62,6 +63,7 @@ l3a_status head_network_create(struct head *head, const l3a_options *settings) {
     TRY(allocate_zeroed(head->context, 1, sizeof *head->network, &head->network));
     struct head_network *network = head->network;
     network->tuning = choose_tuning(head, &settings->method);
+    network->keep_every = KEEP_SECONDS;
     training.trained = settings->method.train_backbone == L3A_TRAIN_BACKBONE_NORMS ? TRAIN_NORMS : TRAIN_ALL;
     training.decay = network->tuning.decay;
     head->batch = network->tuning.batch;

@@ -55,9 +55,11 @@ struct head_network {
     float *planes;                    /* [capacity x numbers of a picture] */
     uint64_t *checksums;              /* [capacity] */
     float *outputs[NETWORK_OUTPUTS], *old_outputs[NETWORK_OUTPUTS], *by_outputs[NETWORK_OUTPUTS];
-    float *old_features;    /* [capacity x inputs], with a 1 */
-    float *moment, *square; /* of the head's coefficients */
-    double loss;            /* of the epoch so far */
+    float *old_features;                   /* [capacity x inputs], with a 1 */
+    float *moment, *square;                /* of the head's coefficients */
+    double loss;                           /* of the epoch so far */
+    const struct state_progress *progress; /* of the lesson; NULL: none is kept */
+    double kept_at, keep_every;            /* when that was done last, and after how many seconds of work it is done again */
 };
 
 /* Numbers of an output for one picture. */
@@ -98,6 +100,10 @@ l3a_status head_network_visit(struct head *head, struct rows *rows, size_t most,
 l3a_status head_network_plan(void *state, const struct training_source *source, size_t classes, struct training_need *need);
 /* Scores of test pictures. */
 l3a_status head_score_pictures(void *state, const struct training_source *source, const size_t *rows, size_t count, float *scores);
+
+/* head_progress.c. Keeps what `epoch` epochs of a phase have changed, if it is time to; and goes on after those that were kept. */
+l3a_status head_progress_keep(struct head *head, const struct rows *rows, size_t epoch, size_t steps);
+l3a_status head_progress_resume(struct head *head, const struct rows *rows, size_t *epoch, size_t *steps);
 
 /* What is kept between phases besides what every head keeps. */
 l3a_status head_network_save(const struct head *head, l3a_state *into);

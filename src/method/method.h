@@ -10,6 +10,7 @@
 #include "l3a/l3a_experiment.h"
 
 struct training_source; /* train/training_source.h */
+struct state_progress;  /* method/state.h */
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
@@ -20,6 +21,7 @@ struct lesson {
     size_t phases;
     size_t first, last;                     /* the classes that are new in this lesson */
     const struct training_source *training; /* the pictures of the table, and a network to train; NULL: there are none */
+    const struct state_progress *progress;  /* NULL: a learner that is stopped in the lesson begins it again */
 };
 
 struct outcome {

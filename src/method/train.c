@@ -281,9 +281,14 @@ l3a_status head_train(struct head *head, struct rows *rows) {
     const struct tuning *tuning = &head->tuning;
     TRY(workspace_create(head, rows, &work));
     const size_t shown = rows->count + work.joined_count;
-    for (size_t epoch = 0; epoch < tuning->epochs; epoch++) {
+    size_t epoch = 0;
+    if (head->network) {
+        TRY(head_progress_resume(head, rows, &epoch, &work.adam.steps));
+    }
+    for (; epoch < tuning->epochs; epoch++) {
         TRY(head->network ? L3A_OK : report_progress(head->context, "head", epoch, tuning->epochs));
         TRY(make_epoch(head, rows, &work, epoch, shown));
+        TRY(head->network ? head_progress_keep(head, rows, epoch + 1, work.adam.steps) : L3A_OK);
     }
     TRY(report_progress(head->context, head->network ? "train" : "head", tuning->epochs, tuning->epochs));
 done:

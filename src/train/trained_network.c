@@ -303,14 +303,14 @@ size_t trained_network_numbers(const struct trained_network *net) {
     return (size_t)net->selection.stepped;
 }
 
-/* Calls read or write of the back end for each parameter that steps change. */
-static l3a_status visit(struct trained_network *net, enum parameter_part part, float *into, const float *from) {
+/* Calls read or write of the back end for each parameter that steps change, or that training changes. */
+static l3a_status visit(struct trained_network *net, bool stepped, enum parameter_part part, float *into, const float *from) {
     const struct network_back_end *back_end = net->source->back_end;
     l3a_status status = L3A_OK;
     size_t at = 0;
     for (size_t i = 0; i < net->selection.count; i++) {
         const struct changed_parameter *changed = &net->selection.changed[i];
-        if (changed->stepped) {
+        if (changed->stepped || !stepped) {
             TRY(into ? back_end->read(net->state, changed->layer, changed->kind, part, into + at)
                      : back_end->write(net->state, changed->layer, changed->kind, part, from + at));
             at += changed->count;
@@ -321,11 +321,19 @@ done:
 }
 
 l3a_status trained_network_read(struct trained_network *net, enum parameter_part part, float *numbers) {
-    return visit(net, part, numbers, NULL);
+    return visit(net, true, part, numbers, NULL);
 }
 
 l3a_status trained_network_write(struct trained_network *net, enum parameter_part part, const float *numbers) {
-    return visit(net, part, NULL, numbers);
+    return visit(net, true, part, NULL, numbers);
+}
+
+l3a_status trained_network_read_changed(struct trained_network *net, float *values) {
+    return visit(net, false, PARAMETER_VALUE, values, NULL);
+}
+
+l3a_status trained_network_write_changed(struct trained_network *net, const float *values) {
+    return visit(net, false, PARAMETER_VALUE, NULL, values);
 }
 
 double trained_network_flops(const struct trained_network *net) {

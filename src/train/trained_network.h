@@ -77,6 +77,10 @@ size_t trained_network_numbers(const struct trained_network *net);
 l3a_status trained_network_read(struct trained_network *net, enum parameter_part part, float *numbers);
 l3a_status trained_network_write(struct trained_network *net, enum parameter_part part, const float *numbers);
 
+/* The values of all that training changes, with the means and variances of batch norms, in the order of the selection. */
+l3a_status trained_network_read_changed(struct trained_network *net, float *values);
+l3a_status trained_network_write_changed(struct trained_network *net, const float *values);
+
 /* The values that are kept: value `index`, NULL past the last; and adding one, which is copied, as if it had been trained. */
 const struct kept_value *trained_network_kept(const struct trained_network *net, size_t index);
 /* The one of that name, or NULL. A method that makes a value whose shape has changed finds the old one here. */

@@ -409,6 +409,14 @@ def check_reload(folder, name, step, settings):
         check(again == whole, f"{name}: saved and loaded after phase {phase}, other numbers come out")
 
 
+def check_stop(folder, name, step, settings):
+    """A learner that was stopped in the middle of a phase, and goes on there, ends with the same bytes."""
+    own = {**program_settings(settings), "epochs": 4}
+    whole = Found(folder, name, step, own).bytes
+    for phase in 1, 2:
+        check(Found(folder, name, step, {**own, "stop": phase}).bytes == whole, f"{name}: stopped in phase {phase}, other numbers come out")
+
+
 def write_all(folder, classes=6, counts=(30, 8)):
     """Network and data of a comparison."""
     parameters = network_parameters(np.random.default_rng(11))

@@ -250,7 +250,7 @@ static void rows_without_a_label_are_no_division_by_zero(void **state) {
             for (size_t j = 0; j < COUNT * 2; j++) { /* the second phase has no label at all */
                 labels[j] = phase != 1 && j % 7 == 0;
             }
-            struct rows rows = {COUNT, WIDTH + 1, 2, features, labels};
+            struct rows rows = {.count = COUNT, .inputs = WIDTH + 1, .classes = 2, .features = features, .labels = labels};
             assert_ok(context, head_learn_rows(head, &rows));
             for (size_t j = 0; j < head->classes * head->inputs; j++) {
                 assert_true(isfinite(head->coefficients[j]));
