@@ -103,7 +103,7 @@ static void choose(struct herd *herd, size_t wanted, bool *kept) {
     }
 }
 
-static l3a_status keep_exemplars(struct head *head, struct rows *rows) {
+l3a_status memory_keep_herded(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
     struct herd herd = {0};
     bool *kept = NULL;
@@ -122,6 +122,6 @@ done:
 }
 
 static const struct head_rules rules = {
-    .size = sizeof(struct head), .joins = true, .distils = DISTIL_ONLY, .looks = true, .finish = keep_exemplars};
+    .size = sizeof(struct head), .joins = true, .distils = DISTIL_ONLY, .looks = true, .finish = memory_keep_herded};
 
 HEAD_LEARNER(icarl, rules, 20, 1e-2, 3e-3, 1, 20, true);

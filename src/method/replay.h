@@ -53,4 +53,7 @@ l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *k
  * classes choose is kept once. */
 l3a_status memory_keep_random(struct head *head, const struct rows *rows);
 
+/* The same with images chosen by herding on their features (icarl.c). */
+l3a_status memory_keep_herded(struct head *head, struct rows *rows);
+
 #endif
