@@ -87,6 +87,8 @@ const struct method *method_find(const char *name);
 l3a_status own_method(l3a_context *context, const l3a_method *given, struct method *method);
 /* Fails unless there is a method of that name that runs; the error says which ones do. */
 l3a_status method_check(l3a_context *context, const char *name);
+/* Fails unless the method can have these settings. */
+l3a_status method_check_settings(l3a_context *context, const struct method *method, const l3a_options *settings);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
 /* Whether the method trains the network, with these settings. */
