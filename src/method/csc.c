@@ -270,6 +270,6 @@ static l3a_status create_replaying(l3a_context *context, const struct method *me
 
 #define SETTINGS "|epochs|batch|first-rate|rate|lambda|head-theta|train-backbone|csc-form|"
 
-const struct learner csc_learner = {.create = create, .settings = SETTINGS, .needs_network = true, HEAD_LEARNER_FUNCTIONS};
+const struct learner csc_learner = {.create = create, .settings = SETTINGS, HEAD_LEARNER_FUNCTIONS};
 const struct learner csc_r_learner = {
-    .create = create_replaying, .settings = SETTINGS "memory|memory-per|", .needs_network = true, HEAD_LEARNER_FUNCTIONS};
+    .create = create_replaying, .settings = SETTINGS "memory|memory-per|", HEAD_LEARNER_FUNCTIONS};

@@ -58,7 +58,6 @@ struct learner {
     const char *layer_settings;   /* those that it also depends on if head-input is layer; NULL: none */
     const char *trained_settings; /* … and if the network is trained */
     bool needs_gamma;             /* gamma must be a number, not auto */
-    bool needs_network;           /* there is no form of it on frozen features: train-backbone must be set */
     bool holds_images;            /* the features of all images of a lesson are in memory while it is learned */
     /* Scores of pictures, rows of the test table, if the settings say that the network is trained; NULL: it never is. */
     /* What training it takes with such pictures, and so many classes; the state has just been created. */
@@ -88,6 +87,8 @@ const struct method *method_find(const char *name);
 l3a_status own_method(l3a_context *context, const l3a_method *given, struct method *method);
 /* Fails unless there is a method of that name that runs; the error says which ones do. */
 l3a_status method_check(l3a_context *context, const char *name);
+/* Fails unless the method can have these settings. */
+l3a_status method_check_settings(l3a_context *context, const struct method *method, const l3a_options *settings);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
 /* Whether the method trains the network, with these settings. */

@@ -112,11 +112,11 @@ static value describe_changed(void *owner, struct network *net, const struct fam
     return changes->describe ? changes->describe(changes->owner, net, family, recipe) : family->describe(net, recipe);
 }
 
-/* The last feature map of a network: that of its last stage or, without stages, its tokens. */
+/* The last feature map of a network: its tokens after the last norm or, without tokens, that of its last stage. */
 static value find_output(const struct network *network, const char *name) {
     const bool map = strcmp(name, OUTPUT_MAP) == 0;
-    const value found = network_find_output(network, map ? "stage4" : name);
-    return map && found == NOTHING ? network_find_output(network, "tokens") : found;
+    const value found = network_find_output(network, map ? "tokens" : name);
+    return map && found == NOTHING ? network_find_output(network, "stage4") : found;
 }
 
 /* Leaves the features and the outputs that the method looks at. */

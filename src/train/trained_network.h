@@ -20,7 +20,7 @@ struct network_plan_of_method {
     struct network_changes changes; /* what it adds */
     /* Whether it trains a parameter in this phase; `selected`: the settings would train it. NULL: as the settings say. */
     bool (*trains)(void *owner, const char *name, bool selected);
-    /* The outputs that it looks at besides the features, by name; NULL past the last. OUTPUT_MAP: the last stage, or the tokens. */
+    /* The outputs that it looks at besides the features, by name; NULL past the last. OUTPUT_MAP: the tokens, or the last stage. */
     const char *outputs[NETWORK_OUTPUTS];
 };
 
