@@ -17,6 +17,7 @@
  * moments start anew in each phase, and that the factors of the backbone's batch norms stay as they are, too. */
 #include "method/csc_network.h"
 #include "method/head.h"
+#include "net/network.h"
 
 #include <math.h>
 #include <string.h>
