@@ -9,9 +9,9 @@
  *   a = softmax of M over positions                  where a class looks
  *   V = (a Fᵀ) Tᵀ + t                                nodes; T is published as a convolution of F before a: the same, as Σ a = 1
  *   X = V + λ(λ(A V) Gᵀ + g)                         A [K x K]: relations of classes that hold for all pictures
- *   u = λ(norm(M₂ mean over k of X_k + m))           the picture as a whole; a batch norm with γ and β
+ *   u = λ(norm(N mean over k of X_k + b))            the picture as a whole; a batch norm with γ and β
  *   B = σ(R₁ u + R₂ Xᵀ + r)                          [K x K]: relations in this picture; R = (R₁ R₂), R₁ u in every column
- *   Z = λ(λ(Bᵀ X) Sᵀ + s)
+ *   Z = λ(λ(Bᵀ X) Sᵀ + h)
  *   second_k = ⟨W_k, V_k + Z_k⟩ + w_k
  *   score = (first + second) / 2
  *
@@ -22,7 +22,7 @@
  *   the softmax               δM = a (δa − Σ over positions of a δa),      and δM_k at the best position gets δfirst_k
  *   the norm, y = γ n + β,    δx = (δn − mean(δn) − n mean(n δn)) / deviation with δn = γ δy, if the statistics are the batch's.
  *
- * A picture takes K d (6 d + c) + 2 K c p multiplications, next to those of its backbone. */
+ * A picture takes K d (c + 2 d + 3 K) + d² + 2 K c p multiplications, next to those of its backbone. */
 #include "method/csc_network.h"
 
 #include "base/matrix.h"
