@@ -139,6 +139,7 @@ static l3a_status prepare(struct head *head, struct rows *rows) {
     csc->old_scores = NULL;
     TRY(allocate(head->context, head->batch, head->old * sizeof *csc->old_scores, &csc->old_scores));
     head->network->own.count = csc->net.numbers;
+    head->network->own.all = csc->net.all;
     head->network->own.values = csc->net.values;
 done:
     return status;

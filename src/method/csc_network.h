@@ -43,8 +43,8 @@ struct csc_room {
 struct csc_network {
     l3a_context *context;
     size_t classes, channels, width;
-    size_t numbers; /* that steps change: the first ones in values */
-    float *values;  /* of all parts */
+    size_t numbers, all; /* that steps change; with the batch norm's mean and variance, which come last */
+    float *values;       /* [all], of all parts */
     struct csc_room room;
 };
 

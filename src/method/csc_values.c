@@ -65,7 +65,8 @@ l3a_status csc_network_make(l3a_context *context, size_t classes, size_t channel
     *net = (struct csc_network){.context = context, .classes = classes, .channels = channels, .width = width};
     const struct csc_values last = csc_network_part(net, CSC_VARIANCE);
     net->numbers = csc_network_part(net, CSC_MEAN).first;
-    TRY(allocate(context, last.first + last.count, sizeof *net->values, &net->values));
+    net->all = last.first + last.count;
+    TRY(allocate(context, net->all, sizeof *net->values, &net->values));
     for (size_t i = 0; i < CSC_MEAN; i++) {
         if (i != CSC_NORM && i != CSC_NORM_BIAS) {
             draw(net, seed, (enum csc_part)i);

@@ -50,12 +50,12 @@ struct head_network_rules {
     size_t (*own_numbers)(const struct head *head, size_t classes);
 };
 
-/* Numbers of a method besides those of the network, which step at the rate of a head. The method sets `count` and `values` before
- * the first step of a phase, and the gradient in output_terms(). */
+/* Numbers of a method besides those of the network: the first `count` step at the rate of a head, and the others follow the
+ * pictures. The method sets the first three fields before the first step of a phase, and the gradient in output_terms(). */
 struct head_own {
-    size_t count;
-    float *values; /* the method's */
-    float *gradient, *moment, *square;
+    size_t count, all;
+    float *values;                     /* [all], the method's */
+    float *gradient, *moment, *square; /* [count] */
 };
 
 struct head_network {

@@ -165,16 +165,11 @@ struct bench {
     struct naive naive;
 };
 
-static size_t all_numbers(const struct csc_network *net) {
-    const struct csc_values last = csc_network_part(net, CSC_VARIANCE);
-    return last.first + last.count;
-}
-
 static void bench_open(struct bench *bench, bool batch) {
     memset(bench, 0, sizeof *bench);
     bench->context = make_context(2);
     assert_ok(bench->context, csc_network_make(bench->context, CLASSES, CHANNELS, WIDTH, 7, &bench->net));
-    const size_t count = all_numbers(&bench->net);
+    const size_t count = bench->net.all;
     bench->naive = (struct naive){.net = &bench->net, .values = malloc(count * sizeof(double)), .batch = batch};
     assert_non_null(bench->naive.values);
     for (size_t i = 0; i < count; i++) {
