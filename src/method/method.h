@@ -89,6 +89,8 @@ const struct method *method_find(const char *name);
 l3a_status own_method(l3a_context *context, const l3a_method *given, struct method *method);
 /* Fails unless there is a method of that name that runs; the error says which ones do. */
 l3a_status method_check(l3a_context *context, const char *name);
+/* Fails unless the method can have these settings. */
+l3a_status method_check_settings(l3a_context *context, const struct method *method, const l3a_options *settings);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
 /* Whether the method trains the network, with these settings. */
@@ -132,5 +134,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
+/* Those that always train the network. */
+extern const struct learner csc_learner, csc_r_learner, tpcil_learner;
 
 #endif

@@ -247,12 +247,22 @@ static l3a_status report_step(const struct head *head, size_t epoch, size_t firs
     return head->network ? report_progress(head->context, "train", epoch * shown + first, head->tuning.epochs * shown) : L3A_OK;
 }
 
+static void order_epoch(struct head *head, const struct workspace *work, size_t shown) {
+    if (!head->in_order) {
+        stream_shuffle(&head->random, work->order, shown);
+        return;
+    }
+    for (size_t i = 0; i < shown; i++) {
+        work->order[i] = i;
+    }
+}
+
 static l3a_status make_epoch(struct head *head, struct rows *rows, struct workspace *work, size_t epoch, size_t shown) {
     const struct tuning *tuning = &head->tuning;
     const double highest = head->old ? tuning->rate : tuning->first_rate;
     const size_t steps = tuning->epochs * ((shown + head->batch - 1) / head->batch);
     l3a_status status = L3A_OK;
-    stream_shuffle(&head->random, work->order, shown);
+    order_epoch(head, work, shown);
     work->batch.last_pass = epoch + 1 == tuning->epochs;
     if (head->network) {
         head_network_start_epoch(head, epoch);

@@ -38,6 +38,7 @@ enum net_layer_kind {
     LAYER_SCALE,
     LAYER_LEARNED,
     LAYER_TOKEN_MAX,
+    LAYER_SLICE,
     LAYER_KINDS
 };
 
@@ -71,7 +72,7 @@ struct net_layer {
     value output;
     struct shape from, to;
     size_t kernel, stride, padding, groups, heads;
-    size_t prefix; /* tokens in front of those of the picture */
+    size_t prefix; /* tokens in front of those of the picture, or of those that LAYER_SLICE takes */
     enum activation activation;
     float slope;    /* of LEAKY_RELU */
     double epsilon; /* of a norm */
@@ -204,6 +205,11 @@ value token_mean(struct network *net, value input, size_t prefix);
  * goes to the first token that has that value. */
 value token_max(struct network *net, value input, size_t prefix);
 value join(struct network *net, value left, value right);
+/* The tokens of one value and, behind them, those of another with as many channels. */
+value stack(struct network *net, value upper, value lower);
+/* height x width pixels or tokens of a value, from number `first` on, counted row by row: some of the tokens, the tokens of a
+ * picture as a map, or the pixels of a map as tokens. */
+value slice(struct network *net, value input, size_t first, size_t height, size_t width);
 
 /* What the tensors of a checkpoint do not show of a network, and how its pictures are prepared. A field that is 0 is not known yet:
  * the options come first, then a configuration beside the file, then the family. */

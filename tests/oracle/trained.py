@@ -380,6 +380,7 @@ def compare(folder, name, learner, data, step, settings, plain=None, scores_with
         rows = own.any(axis=1)
         start = {key: array.copy() for key, array in learner.parameters.items()}
         learner.learn(pixels[rows], own[rows])
+        start.update(getattr(learner, "grown", {}))  # what had other shapes before the phase
         wanted = learner.scores(test)
         scores, arrays = found.phase(len(test), wanted.shape[1])
         off = np.abs(scores - wanted).max() / np.abs(wanted).max()
