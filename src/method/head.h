@@ -120,6 +120,7 @@ struct head {
     float *old_coefficients; /* [old x inputs], before the phase; distilling methods only */
     struct memory memory;
     struct head_network *network; /* that makes the features; NULL: it is frozen, and they are given */
+    const struct lesson *lesson;  /* that is being learned; NULL: none is */
 };
 
 /* Whether the scores are made from features by coefficients, and not by the network itself. */
@@ -144,6 +145,11 @@ l3a_status head_load(void *state, const l3a_state *from);
 
 #define HEAD_SETTINGS "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|train-backbone|"
 
+/* What learners of heads have in common. */
+#define HEAD_FUNCTIONS                                                                                                             \
+    .learn = head_learn, .score = head_score, .thresholds = head_thresholds, .free = head_free, .save = head_save,                 \
+    .load = head_load, .holds_images = true, .plan = head_network_plan, .score_pictures = head_score_pictures
+
 /* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
 #define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
     static l3a_status name##_create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,  \
@@ -153,18 +159,10 @@ l3a_status head_load(void *state, const l3a_state *from);
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
     const struct learner name##_learner = {.create = name##_create,                                                                \
-                                           .learn = head_learn,                                                                    \
-                                           .score = head_score,                                                                    \
-                                           .thresholds = head_thresholds,                                                          \
-                                           .free = head_free,                                                                      \
-                                           .save = head_save,                                                                      \
-                                           .load = head_load,                                                                      \
+                                           HEAD_FUNCTIONS,                                                                         \
                                            .settings = HEAD_SETTINGS,                                                              \
                                            .layer_settings = "|dim|skip-features|",                                                \
-                                           .trained_settings = "|backbone-rate|",                                                  \
-                                           .holds_images = true,                                                                   \
-                                           .plan = head_network_plan,                                                              \
-                                           .score_pictures = head_score_pictures}
+                                           .trained_settings = "|backbone-rate|"}
 
 /* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);

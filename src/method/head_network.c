@@ -263,6 +263,9 @@ static l3a_status fail_number(const struct head *head, const char *what) {
 }
 
 l3a_status head_network_loss(struct head *head, struct batch *batch) {
+    if (head->rules->network && head->rules->network->set_targets) {
+        head->rules->network->set_targets(head, batch);
+    }
     const double loss =
         loss_of_targets(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
     head->network->loss += loss;

@@ -132,5 +132,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
+/* Those that are never on frozen features. */
+extern const struct learner podnet_learner, krt_learner, krt_r_learner;
 
 #endif
