@@ -105,10 +105,11 @@ static double mean_above(const float *probabilities, size_t pictures, size_t old
     return (double)above / (double)pictures;
 }
 
+/* Above 1 there is nothing, and above 0 everything, so that it stays between them. */
 static uint64_t find_threshold(const float *probabilities, size_t pictures, size_t old, double wanted, uint64_t step) {
     double nearest = INFINITY;
     uint64_t found = step;
-    for (size_t i = 0; i <= TRIES && step > 0 && step < STEPS && nearest > WITHIN; i++) {
+    for (size_t i = 0; i <= TRIES && nearest > WITHIN; i++) {
         const double mean = mean_above(probabilities, pictures, old, step), apart = fabs(mean - wanted);
         found = apart < nearest ? step : found;
         nearest = apart < nearest ? apart : nearest;
@@ -233,7 +234,7 @@ static void release_all(struct head *head) {
 
 static l3a_status resume(struct head *head, const l3a_state *from) {
     const uint64_t step = *((const struct krt *)head)->threshold;
-    return step > 0 && step < STEPS ? L3A_OK : state_fail(from, "the threshold is not valid");
+    return step <= STEPS ? L3A_OK : state_fail(from, "the threshold is not valid");
 }
 
 static const struct head_array kept[] = {{"threshold", offsetof(struct krt, threshold), L3A_NUMBER_INT64, NETWORK_ONCE, OF_ONE}};
