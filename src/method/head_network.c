@@ -279,6 +279,9 @@ l3a_status head_network_loss(struct head *head, struct batch *batch) {
     const struct head_network_rules *rules = head->rules->network;
     double loss = 0;
     l3a_status status = L3A_OK;
+    if (rules && rules->set_targets) {
+        rules->set_targets(head, batch);
+    }
     if (rules && rules->loss) {
         TRY(rules->loss(head, batch, &loss));
     } else {

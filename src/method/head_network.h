@@ -36,6 +36,8 @@ struct head_network_rules {
     size_t looks;  /* by which output images are chosen for the memory; 0: the features */
     /* Called when the network is described and open, before the first step of a phase; and after the last one. */
     l3a_status (*begin)(struct head *head, struct rows *rows);
+    /* Changes the targets of a step's rows, of which the outputs of both networks are there. */
+    void (*set_targets)(struct head *head, struct batch *batch);
     /* Adds to the gradients of the outputs. */
     l3a_status (*output_terms)(struct head *head, struct batch *batch);
     /* Adds to the gradients of the network's numbers, in the order of trained_network_read(). */
@@ -71,8 +73,8 @@ struct head_network {
     float *planes;                    /* [capacity x numbers of a picture] */
     uint64_t *checksums;              /* [capacity] */
     float *outputs[NETWORK_OUTPUTS], *old_outputs[NETWORK_OUTPUTS], *by_outputs[NETWORK_OUTPUTS];
-    float *old_features;                   /* [capacity x inputs], with a 1 */
-    float *moment, *square;                /* of the head's coefficients */
+    float *old_features;    /* [capacity x inputs], with a 1 */
+    float *moment, *square; /* of the head's coefficients */
     struct head_own own;
     double loss;                           /* of the epoch so far */
     const struct state_progress *progress; /* of the lesson; NULL: none is kept */
