@@ -258,6 +258,7 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
         TRY(rows_read(head->context, lesson, &rows));
     }
     head->total_classes = lesson->bounds[lesson->phases];
+    head->phases = lesson->phases;
     outcome->images = rows.count;
     TRY(head_learn_rows(head, &rows));
 done:

@@ -114,6 +114,7 @@ struct head {
     size_t stored;           /* numbers in a stored view: the features and a 1; an image has view_rows(views) of them */
     size_t inputs;           /* numbers in an input of the head: the same, or those of the layer */
     size_t total_classes;    /* of the whole run */
+    size_t phases;           /* … 0: not known yet */
     size_t classes;          /* seen so far, including those of the phase */
     size_t old;              /* seen before the phase */
     float *coefficients;     /* [classes x inputs] */
@@ -127,9 +128,11 @@ static inline bool head_has_coefficients(const struct head *head) {
     return !(head->network && head->rules->network && head->rules->network->scores);
 }
 
-/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum. */
+/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum, unless its rules say
+ * otherwise. */
 static inline float head_row_share(const struct head *head, size_t rows) {
-    return head->network ? 1 : 1 / (float)rows;
+    const bool own = head->network && head->rules->network && head->rules->network->own_classes;
+    return own ? 1 / ((float)rows * (float)head->total_classes) : head->network ? 1 : 1 / (float)rows;
 }
 
 /* What a learner's create() calls. */
@@ -146,6 +149,12 @@ l3a_status head_load(void *state, const l3a_state *from);
 
 /* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
 #define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
+    HEAD_LEARNER_OF(name, rules, false, epochs, first_rate, rate, lambda, memory, of_each_class)
+
+/* … and one that exists only with a trained network: all its tuning is that of the rules. */
+#define NETWORK_LEARNER(name, rules) HEAD_LEARNER_OF(name, rules, true, 0, 0, 0, 0, 0, false)
+
+#define HEAD_LEARNER_OF(name, rules, needed, epochs, first_rate, rate, lambda, memory, of_each_class)                              \
     static l3a_status name##_create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,  \
                                     void **state) {                                                                                \
         static const struct tuning tuning = {epochs, first_rate, rate, lambda, memory, of_each_class};                             \
@@ -162,6 +171,7 @@ l3a_status head_load(void *state, const l3a_state *from);
                                            .settings = HEAD_SETTINGS,                                                              \
                                            .layer_settings = "|dim|skip-features|",                                                \
                                            .trained_settings = "|backbone-rate|",                                                  \
+                                           .needs_network = needed,                                                                \
                                            .holds_images = true,                                                                   \
                                            .plan = head_network_plan,                                                              \
                                            .score_pictures = head_score_pictures}

@@ -58,6 +58,7 @@ struct learner {
     const char *layer_settings;   /* those that it also depends on if head-input is layer; NULL: none */
     const char *trained_settings; /* … and if the network is trained */
     bool needs_gamma;             /* gamma must be a number, not auto */
+    bool needs_network;           /* there is no form of it on frozen features */
     bool holds_images;            /* the features of all images of a lesson are in memory while it is learned */
     /* Scores of pictures, rows of the test table, if the settings say that the network is trained; NULL: it never is. */
     /* What training it takes with such pictures, and so many classes; the state has just been created. */
@@ -130,5 +131,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
+/* Prompts of a vision transformer. */
+extern const struct learner multi_lane_learner;
 
 #endif

@@ -228,10 +228,11 @@ done:
 l3a_status trained_network_begin(struct trained_network *net) {
     l3a_status status = L3A_OK;
     close_state(net, &net->state);
+    net->training = true;
     TRY(describe_anew(net));
     TRY(open_state(net, &net->selection, &net->state));
-    net->training = true;
 done:
+    net->training = status == L3A_OK;
     return status;
 }
 
@@ -249,12 +250,17 @@ l3a_status trained_network_finish(struct trained_network *net) {
     }
     close_state(net, &net->old);
     net->training = false;
+    if (net->plan.scores_apart) {
+        close_state(net, &net->state);
+        drop_description(net);
+    }
 done:
     return status;
 }
 
 l3a_status trained_network_bytes(struct trained_network *net, struct network_plan *plan) {
     l3a_status status = L3A_OK;
+    net->training = true;
     TRY(trained_network_describe(net));
     const struct network_use use = {.training = true,
                                     .pictures = net->batch,
@@ -262,6 +268,7 @@ l3a_status trained_network_bytes(struct trained_network *net, struct network_pla
                                     .parameters = (const struct parameter_use(*)[PARAMETER_KINDS])net->selection.uses};
     TRY(net->source->back_end->plan(&net->reading.network, &use, plan));
 done:
+    net->training = false;
     return status;
 }
 
