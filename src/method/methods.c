@@ -26,6 +26,13 @@ static void with_inverse_weights(l3a_options *options) {
     options->model.weights = L3A_WEIGHTS_INV;
 }
 
+/* Of methods that were published with a loss over a softmax of classes, or with this one. */
+static void with_binary_loss(l3a_options *options) {
+    if (!l3a_options_given(options, "loss")) {
+        options->method.loss = L3A_LOSS_BINARY;
+    }
+}
+
 struct prescription {
     const char *name, *value;
 };
@@ -137,7 +144,8 @@ static const struct method methods[] = {
     NAMED("csc", "calibrates label relations and confidence", "Du et al., ECCV 2024", networks),
     NAMED("l2p", "learns a pool of prompts for a ViT", "Wang et al., CVPR 2022", "prompts"),
     NAMED("coda-prompt", "learns prompts that attention composes", "Smith et al., CVPR 2023", "prompts"),
-    NAMED("multi-lane", "summarises patch tokens, one lane per task", "De Min et al., CoLLAs 2024", "prompts, selectors"),
+    METHOD("multi-lane", "summarises patch tokens, one lane per task", "De Min et al., CoLLAs 2024", "prompts, selectors", BY_PHASE,
+           multi_lane_learner, with_binary_loss),
     NAMED("ease", "adds an adapter to the network for each task", "Zhou et al., CVPR 2024", "adapters, prototypes"),
     NAMED("real", "improves the backbone first, then as acil", "He et al., 2024", sums),
 };

@@ -1,0 +1,27 @@
+/* What the methods share that learn prompts for a frozen vision transformer: multi-lane, coda-prompt and l2p. Their parameters are
+ * tensors beside those of the network, whose names begin with a word of the method and the number of their phase. */
+#ifndef L3A_PROMPTS_H
+#define L3A_PROMPTS_H
+
+#include "method/head.h"
+#include "net/vit.h"
+
+enum { PROMPT_NAME = 96 };
+
+/* Pictures as the published training of prompts for pictures of 224 pixels shows them: parts of 5 to 100 % of the area, 3 : 4 to
+ * 4 : 3, half of them mirrored. */
+#define PROMPT_AUGMENTATION                                                                                                        \
+    { .least = 0.05, .most = 1, .ratio = 4.0 / 3, .flip = true }
+
+/* Begins to describe a vision transformer. false: the description has failed, and says why if the network is none. */
+bool prompts_start(struct network *net, const struct head *head, const char *method, const struct family *family,
+                   const struct backbone_recipe *recipe, struct vit *vit);
+
+/* Uniform numbers from `low` to `high`; they depend on the head's seed and on the name. */
+void prompts_uniform(const struct head *head, const char *name, double low, double high, size_t count, float *values);
+/* Rows of random directions, of length 1, orthogonal to `before` earlier rows and to one another as long as there are dimensions
+ * left. */
+l3a_status prompts_orthogonal(const struct head *head, const char *name, const float *earlier, size_t before, size_t rows,
+                              size_t columns, float *values);
+
+#endif
