@@ -101,6 +101,7 @@ class Trained:
         super().__init__({**settings, "head-input": "features"}, total)
         self.parameters = {name: np.array(array, float) for name, array in parameters.items()}
         self.phase = -1
+        self.begun = {}  # where parameters began that only some phases train
 
     # What a method can replace
 
@@ -318,7 +319,7 @@ def compare(folder, name, learner, data, step, settings, scores_within=1e-4, val
     for first in range(0, classes, step):
         own = labels[:, first:first + step]
         rows = own.any(axis=1)
-        start = {key: array.copy() for key, array in learner.parameters.items()}
+        start = {**{key: array.copy() for key, array in learner.parameters.items()}, **learner.begun}
         learner.learn(pixels[rows], own[rows])
         wanted = learner.scores(test)
         scores, arrays = found.phase(len(test), wanted.shape[1])
