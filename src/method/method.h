@@ -132,6 +132,6 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
 /* Prompts of a vision transformer. */
-extern const struct learner multi_lane_learner;
+extern const struct learner multi_lane_learner, coda_prompt_learner, l2p_learner;
 
 #endif

@@ -148,11 +148,8 @@ done:
 }
 
 static bool trains(void *owner, const char *name, bool selected) {
-    const struct head *head = owner;
-    char prefix[PROMPT_NAME];
     (void)selected;
-    snprintf(prefix, sizeof prefix, "lanes.%zu.", head->network->phase);
-    return strncmp(name, prefix, strlen(prefix)) == 0;
+    return prompts_of_phase(owner, "lanes", name);
 }
 
 /* The rate is that of a batch of 128: 0.03 · 128 / 256. */

@@ -4,6 +4,7 @@
 #include "method/prompts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 bool prompts_start(struct network *net, const struct head *head, const char *method, const struct family *family,
@@ -13,6 +14,22 @@ bool prompts_start(struct network *net, const struct head *head, const char *met
                            "method '%s' learns prompts for a vision transformer, and this network is a %s", method, family->name);
     }
     return net->status == L3A_OK && vit_start(net, recipe, vit);
+}
+
+value prompts_query(struct network *net, const struct vit *vit, value tokens) {
+    value x = tokens;
+    for (size_t block = 0; block < vit->blocks; block++) {
+        x = vit_block(net, vit, block, x, NOTHING);
+    }
+    x = vit_features(net, vit, x);
+    network_prefix(net, "%s", "");
+    return x;
+}
+
+bool prompts_of_phase(const struct head *head, const char *word, const char *name) {
+    char prefix[PROMPT_NAME];
+    snprintf(prefix, sizeof prefix, "%s.%zu.", word, head->network->phase);
+    return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 /* ---- Random numbers ---- */

@@ -17,6 +17,11 @@ enum { PROMPT_NAME = 96 };
 bool prompts_start(struct network *net, const struct head *head, const char *method, const struct family *family,
                    const struct backbone_recipe *recipe, struct vit *vit);
 
+/* What chooses prompts: the features of the network without them. */
+value prompts_query(struct network *net, const struct vit *vit, value tokens);
+/* Whether a name begins with the word and the number of the phase that is being learned. */
+bool prompts_of_phase(const struct head *head, const char *word, const char *name);
+
 /* Uniform numbers from `low` to `high`; they depend on the head's seed and on the name. */
 void prompts_uniform(const struct head *head, const char *name, double low, double high, size_t count, float *values);
 /* Rows of random directions, of length 1, orthogonal to `before` earlier rows and to one another as long as there are dimensions
