@@ -33,13 +33,22 @@ def uniform(name, low, high, shape):
     return (low + (high - low) * heads.uniforms(stream_of(name), 0, math.prod(shape))).astype(np.float32).reshape(shape).astype(float)
 
 
-def directions(name, rows, columns, earlier=None):
-    """Orthonormal rows, also orthogonal to earlier ones: those that Gram and Schmidt would make of normal numbers."""
+def directions(name, rows, columns, earlier=()):
+    """Rows of normal numbers, less what the rows before them span, at length 1."""
     drawn = heads.uniforms(stream_of(name), 0, 2 * rows * columns)
-    normal = np.sqrt(-2 * np.log(1 - drawn[::2])) * np.cos(2 * np.pi * drawn[1::2])
-    every = normal.reshape(rows, columns) if earlier is None else np.vstack([earlier, normal.reshape(rows, columns)])
-    q, r = np.linalg.qr(every.T)
-    return (q * np.sign(np.diag(r))).T[-rows:].astype(np.float32).astype(float)
+    normal = (np.sqrt(-2 * np.log(1 - drawn[::2])) * np.cos(2 * np.pi * drawn[1::2])).reshape(rows, columns)
+    before = np.reshape(earlier, (-1, columns))
+    if len(before) + rows <= columns:
+        q, r = np.linalg.qr(np.vstack([before, normal]).T)
+        return (q * np.sign(np.diag(r))).T[-rows:].astype(np.float32).astype(float)
+    made = np.zeros((rows, columns))
+    for i in range(rows):  # more than there are dimensions
+        every = np.vstack([before, made[:i]])
+        made[i] = normal[i]
+        if np.linalg.matrix_rank(every) < columns:
+            made[i] = normal[i] - every.T @ np.linalg.lstsq(every.T, normal[i], rcond=None)[0]
+        made[i] /= np.linalg.norm(made[i])
+    return made.astype(np.float32).astype(float)
 
 
 # ---- The network ----
@@ -94,7 +103,7 @@ class Prompts(Trained, heads.Head):
         targets = np.array([row.targets(len(weights.array)) for row in batch])[:, self.old:]
         self.shown_scores = scores.array
         unused = (weights * 0).sum()  # a head that has no part in the loss has a slope of 0
-        return binary_loss(scores, targets).sum() * (1 / (len(batch) * self.total)) + unused
+        return binary_loss(scores, targets).sum() * (1 / (len(batch) * self.total)) + self.extra_loss(values, weights, batch) + unused
 
 
 class MultiLane(Prompts):
@@ -146,13 +155,117 @@ class MultiLane(Prompts):
         return rate, rate, 0.9
 
 
-METHODS = {"multi-lane": (MultiLane, {"backbone-rate": 30})}
+def blocks(p, x, beside=None):
+    """The last norm of tokens that have passed all blocks; beside: keys and values of a block, by its number."""
+    for i in range(DEPTH):
+        b = block_of(p, i)
+        keys, values = beside(i) if beside else (None, None)
+        x = x + attend(b, x.shape[1], norm(b, "norm1", x), keys, values)
+        x = x + vit_mlp(b, x, 1e-6)
+    return norm(p, "norm", x)
+
+
+class OnFeatures(Prompts):
+    """With a linear head on features."""
+
+    def scores_with(self, p, weights, pixels, training):
+        return linear(self.prompted(p, pixels, training), weights[:, :-1], weights[:, -1])
+
+    def own_scores(self, values, weights, pixels):
+        return self.scores_with(values, weights, pixels, True)[:, self.old:]
+
+    def scores(self, pixels):
+        return self.scores_with(self.frozen(), Value(self.weights), pixels, False).array
+
+
+class CodaPrompt(OnFeatures):
+    word = "prompts"
+
+    def __init__(self, settings, total, parameters):
+        super().__init__(settings, total, parameters)
+        self.each = 100 // (total // STEP)
+        self.add_components(0)
+
+    def finish(self, rows):
+        if STEP * (self.phase + 1) < self.total:
+            self.add_components(self.phase + 1)
+
+    def add_components(self, phase):
+        for i in range(DEPTH):
+            for part, columns in ("keys", WIDTH), ("masks", WIDTH), ("rows.weight", 8 * WIDTH):
+                earlier = [self.parameters[f"prompts.{t}.{i}.{part}"] for t in range(phase)]
+                turned = part == "rows.weight"  # a linear map, with a component in each column
+                name = f"prompts.{phase}.{i}.{part}"
+                made = directions(name, self.each, columns, np.vstack([array.T if turned else array for array in earlier]) if earlier else ())
+                self.begin_with(name, made.T if turned else made)
+
+    def prompted(self, p, pixels, training):
+        x = entry(p, pixels)
+        query = blocks(p, x)[:, :1].detach()  # [pictures, 1, width]
+
+        def beside(i):
+            rows = 0
+            for phase in range(self.phase + 1):
+                own = f"prompts.{phase}.{i}."
+                shares = (unit(query * p[own + "masks"]) * unit(p[own + "keys"])).sum(-1)
+                rows = rows + shares @ p[own + "rows.weight"].transpose(1, 0)
+            rows = rows.reshape(len(pixels), 4, 2 * WIDTH)
+            return rows[..., :WIDTH], rows[..., WIDTH:]
+        return blocks(p, x, beside)[:, 0]
+
+    def rates(self, t, steps):
+        """A quarter of a cosine, epoch by epoch."""
+        epochs = self.set["epochs"]
+        share = math.cos(99 * math.pi * (t // (steps // epochs)) / (200 * (epochs - 1)))
+        return share * self.set["backbone-rate"], share * self.set["rate" if self.old else "first-rate"], 0.9
+
+
+class L2P(OnFeatures):
+    def __init__(self, settings, total, parameters):
+        super().__init__(settings, total, parameters)
+        self.parameters["pool.keys"] = uniform("pool.keys", -1, 1, (10, WIDTH))
+        self.parameters["pool.prompts"] = uniform("pool.prompts", -1, 1, (10, 5, WIDTH))
+
+    def trains(self, name):
+        return name.startswith("pool.")
+
+    def matches(self, p, pixels):
+        return unit(blocks(p, entry(p, pixels))[:, 0].detach()) @ unit(p["pool.keys"]).transpose(1, 0)
+
+    def picked(self, matches, training):
+        """Five groups for each picture; in training, for all."""
+        best = np.argsort(-matches, axis=1, kind="stable")[:, :5]
+        if not training:
+            return best
+        votes = np.bincount(best.ravel(), minlength=10)
+        return np.tile(np.argsort(-votes, kind="stable")[:5], (len(best), 1))
+
+    def prompted(self, p, pixels, training):
+        x = entry(p, pixels)
+        picked = self.picked(self.matches(p, pixels).array, training)
+        prompts = p["pool.prompts"][picked].reshape(len(pixels), 25, WIDTH)
+        return blocks(p, join([prompts, x], 1))[:, :25].mean(1)
+
+    def extra_loss(self, values, weights, batch):
+        matches = self.matches(values, np.array([row.pixels for row in batch]))
+        taken = self.picked(matches.array, True)[0]
+        return -self.set["lambda"] * matches[:, taken].sum() * (1 / len(batch))
+
+    def rates(self, t, steps):
+        return self.set["backbone-rate"], self.set["rate" if self.old else "first-rate"], 0.9
+
+
+METHODS = {"multi-lane": (MultiLane, {"backbone-rate": 30}), "coda-prompt": (CodaPrompt, {"backbone-rate": 30, "first-rate": 0.3, "rate": 0.2}),
+           "l2p": (L2P, {"backbone-rate": 5, "first-rate": 0.3, "rate": 0.2, "lambda": 0.1})}
 
 
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parameters, data = trained.write_all(folder)
+        for key in parameters:  # less of what all pictures have in common, so that they choose different prompts
+            parameters[key] *= np.float32(0.1 if key in ("cls_token", "pos_embed") or key.endswith("bias") else 1)
+        trained.write_network(folder / "network.safetensors", parameters)
         for method, (kind, own) in METHODS.items():
             settings = {**SETTINGS, **own}
             learner = kind(settings, data[0][1].shape[1], parameters)
