@@ -415,7 +415,6 @@ struct request {
     struct list methods, orders, seeds;
     uint64_t *numbers;              /* the seeds */
     l3a_dataset *datasets[2];       /* the pictures of the tables, or NULL */
-    float *blank[2];                /* in place of features that are not needed, or not there yet */
     size_t bad;                     /* pictures that could not be read */
     char adapted[600];              /* how the backbone was adapted; "": it was not */
     l3a_backbone_training training; /* what methods look at that train the backbone … */

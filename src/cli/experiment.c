@@ -99,7 +99,6 @@ void request_free(struct request *request) {
     l3a_features_free(request->options.train);
     l3a_features_free(request->options.test);
     for (size_t i = 0; i < 2; i++) {
-        free(request->blank[i]);
         l3a_dataset_free(request->datasets[i]);
     }
 }

@@ -18,7 +18,7 @@ struct set {
     l3a_dataset *dataset;
     l3a_extract_options options;
     l3a_features **table;
-    float *blank; /* zeros, in place of features */
+    bool blank; /* the table has no features, or not yet */
     l3a_extract_report report;
 };
 
@@ -160,30 +160,18 @@ static int open_sources(struct pictures *pictures) {
 
 /* ---- Doing it ---- */
 
-/* A table with the labels of a data set, whose features are all zeros. */
 static l3a_status open_blank(const struct pictures *pictures, struct set *set) {
-    const size_t rows = l3a_dataset_rows(set->dataset), classes = l3a_dataset_class_count(set->dataset);
-    const size_t width = l3a_backbone_describe(pictures->backbone)->width;
-    const char **names = calloc(classes, sizeof *names);
-    l3a_status status = L3A_ERROR_MEMORY;
-    set->blank = calloc(rows, l3a_view_rows(set->options.views) * width * sizeof *set->blank);
-    for (size_t i = 0; names && i < classes; i++) {
-        names[i] = l3a_dataset_class(set->dataset, i);
-    }
-    if (names && set->blank) {
-        status = l3a_features_wrap(pictures->arguments->context, set->blank, l3a_dataset_labels(set->dataset), rows,
-                                   set->options.views, width, names, classes, set->table);
-    }
-    free(names);
+    const l3a_status status = l3a_features_blank(pictures->arguments->context, pictures->backbone, set->dataset, set->options.views,
+                                                 pictures->picture.orient, set->table);
+    set->blank = status == L3A_OK;
     return status;
 }
 
 static void close_blank(struct set *set) {
     if (set->blank) {
         l3a_features_free(*set->table);
-        free(set->blank);
         *set->table = NULL;
-        set->blank = NULL;
+        set->blank = false;
     }
 }
 
@@ -443,7 +431,6 @@ int open_picture_tables(const struct arguments *arguments, struct request *reque
     const int code = open_tables(&pictures, request);
     l3a_backbone_free(pictures.backbone);
     for (size_t i = 0; i < SETS; i++) {
-        request->blank[i] = pictures.sets[i].blank;
         request->datasets[i] = pictures.sets[i].dataset;
     }
     return code;

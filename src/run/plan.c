@@ -150,6 +150,7 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
     if (training.memory) {
         *need = (struct footprint){{0}};
         need->in[PROCESSOR] = training.memory;
+        plan->file = 0;
         plan->row_flops = training.passes * training.flops;
         plan->score_flops = training.flops / 3;
         plan->solve_flops = 0;

@@ -14,15 +14,19 @@ from support import finish
 STEP = 2
 SETTINGS = {"epochs": 2, "batch": 8, "first-rate": 0.01, "rate": 0.008, "backbone-rate": 0.004, "lambda": 0.2, "memory": 3, "memory-per": "class",
             "loss": "asl", "decay": 0.01}
+LAMBDAS = {"ewc": 300, "oewc": 300, "rwalk": 10}  # penalties of so few steps are small
 
 
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parameters, data = trained.write_all(folder)
+        plain = None
         for method, kind in trained.METHODS.items():
-            step = 0 if method == "joint-sgd" else STEP
-            trained.compare(folder, method, kind(SETTINGS, data[0][1].shape[1], parameters), data, step, SETTINGS)
+            settings = {**SETTINGS, "lambda": LAMBDAS.get(method, SETTINGS["lambda"])}
+            learner = kind(settings, data[0][1].shape[1], parameters)
+            trained.compare(folder, method, learner, data, 0 if method == "joint-sgd" else STEP, settings, plain)
+            plain = plain or learner
         for method in "finetune", "icarl":
             settings = {**SETTINGS, "loss": "bce"}
             trained.compare(folder, method, trained.METHODS[method](settings, data[0][1].shape[1], parameters), data, STEP, settings)

@@ -100,6 +100,7 @@ class Trained:
     def __init__(self, settings, total, parameters):
         super().__init__({**settings, "head-input": "features"}, total)
         self.parameters = {name: np.array(array, float) for name, array in parameters.items()}
+        self.first_parameters = {name: array.copy() for name, array in self.parameters.items()}
         self.phase = -1
         self.begun = {}  # where parameters began that only some phases train
 
@@ -230,6 +231,64 @@ class TrainedLwF(Trained, heads.LwF):
     pass
 
 
+class TrainedEWC(Trained, heads.EWC):
+    """The network's numbers have parabolas of their own."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.network_phases = []
+
+    def network_slopes(self, slopes):
+        for age, (fisher, anchor) in enumerate(reversed(self.network_phases)):
+            anchor = self.network_phases[-1][1] if self.last_anchor else anchor
+            for name in slopes:
+                slopes[name] = slopes[name] + self.set["lambda"] * self.decay ** age * fisher[name] * (self.parameters[name] - anchor[name])
+
+    def finish(self, rows):
+        super().finish(rows)
+        fisher = {name: 0 for name in self.parameters}
+        for row in rows:
+            values = {name: Value(array) for name, array in self.parameters.items()}
+            self.row_loss(self.scores_of(values, Value(self.weights), row.pixels[None]), row.targets(len(self.weights))[None]).backward()
+            fisher = {name: fisher[name] + values[name].slope ** 2 / len(rows) for name in fisher}
+        self.network_phases.append((fisher, {name: array.copy() for name, array in self.parameters.items()}))
+
+
+class TrainedOEWC(TrainedEWC):
+    decay, last_anchor = 0.95, True
+
+
+class TrainedRWalk(Trained, heads.RWalk):
+    def begin(self, rows):
+        zero = {name: np.zeros_like(array) for name, array in self.parameters.items()}
+        if not self.phase:
+            self.network_fisher, self.network_score, self.network_importance = dict(zero), dict(zero), dict(zero)
+        self.network_path = zero
+        self.network_anchor = {name: array.copy() for name, array in self.parameters.items()}
+
+    def network_slopes(self, slopes):
+        self.network_gradient = dict(slopes)
+        for name in slopes:
+            held = self.network_importance[name] * (self.parameters[name] - self.network_anchor[name])
+            slopes[name] = slopes[name] + self.set["lambda"] * held
+
+    def network_stepped(self, slopes, start):
+        for name, g in self.network_gradient.items():
+            moved = self.parameters[name] - start[name]
+            self.network_fisher[name] = 0.9 * self.network_fisher[name] + 0.1 * g ** 2
+            self.network_path[name] = (self.network_path[name] +
+                                       np.maximum(-g * moved, 0) / (0.5 * self.network_fisher[name] * moved ** 2 + 1e-8))
+
+    def finish(self, rows):
+        super().finish(rows)
+        for name, path in self.network_path.items():
+            self.network_score[name] = (self.network_score[name] + path) / 2 if self.phase else path
+        most_fisher = max(array.max() for array in self.network_fisher.values())
+        most_score = max(array.max() for array in self.network_score.values())
+        self.network_importance = {name: self.network_fisher[name] / most_fisher + self.network_score[name] / most_score
+                                   for name in self.network_path}
+
+
 class TrainedER(Trained, heads.ER):
     pass
 
@@ -268,7 +327,7 @@ class TrainedOCDM(Trained, heads.OCDM):
     pass
 
 
-METHODS = {"finetune": TrainedHead, "joint-sgd": TrainedHead, "lwf": TrainedLwF, "er": TrainedER, "der++": TrainedDERpp, "icarl": TrainedICaRL,
+METHODS = {"finetune": TrainedHead, "joint-sgd": TrainedHead, "lwf": TrainedLwF, "ewc": TrainedEWC, "oewc": TrainedOEWC, "rwalk": TrainedRWalk, "er": TrainedER, "der++": TrainedDERpp, "icarl": TrainedICaRL,
            "bic": TrainedBiC, "prs": TrainedPRS, "ocdm": TrainedOCDM}
 
 
@@ -310,8 +369,9 @@ def program_settings(settings):
     return {**own, "tuning:decay": settings["decay"], "tuning:later": 1}
 
 
-def compare(folder, name, learner, data, step, settings, scores_within=1e-4, values_within=1e-4):
-    """Trains the method in NumPy, phase after phase, and compares scores and parameters with the program's."""
+def compare(folder, name, learner, data, step, settings, plain=None, scores_within=1e-4, values_within=1e-4):
+    """Trains the method in NumPy, phase after phase, and compares scores and parameters with the program's. plain: finetune, after the same
+    phases, from which the method must differ."""
     (pixels, labels), (test, _) = data
     found = Found(folder, name, step, program_settings(settings))
     classes, step = labels.shape[1], step or labels.shape[1]
@@ -335,6 +395,10 @@ def compare(folder, name, learner, data, step, settings, scores_within=1e-4, val
         moved = [key for key, array in learner.parameters.items() if learner.trains(key) and key not in arrays]
         check(not moved, f"{name}: {moved} are trained in NumPy alone")
     check(found.at == len(found.bytes), f"{name}: more phases than expected")
+    if plain is not None:  # else the comparison would say nothing of what the method adds
+        first = learner.first_parameters
+        other = max(distance(learner.parameters[key], plain.parameters[key], first[key]) for key in first if learner.trains(key))
+        check(other > 100 * values_within, f"{name} is no other than finetune: {other:.2g} of what it moved apart")
     print(f"{name:14} scores {worst:.1e}, values {worst_value:.1e} of what they moved ({worst_name})", flush=True)
 
 

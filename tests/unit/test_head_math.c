@@ -193,7 +193,7 @@ static double dot(const float *coefficients, const float *features) {
 static void fisher_is_the_curvature_of_the_likelihood(void **state) {
     (void)state;
     static struct table table;
-    struct rows rows = {ROWS, INPUTS, CLASSES, table.features, table.labels};
+    struct rows rows = {.count = ROWS, .inputs = INPUTS, .classes = CLASSES, .features = table.features, .labels = table.labels};
     struct head *head = make_head("finetune", &finetune_learner, 0);
     float *fisher = NULL;
     const double h = 1e-3;
@@ -237,7 +237,8 @@ static void penalty_of_ewc(const char *name, const struct learner *learner, bool
     struct head *head = make_head(name, learner, lambda);
     for (size_t t = 0; t < 2; t++) {
         fill_table(20 + 2 * t, ROWS, &tables[t]);
-        struct rows rows = {ROWS, INPUTS, t ? NEW : OLD, tables[t].features, tables[t].labels};
+        struct rows rows = {
+            .count = ROWS, .inputs = INPUTS, .classes = t ? NEW : OLD, .features = tables[t].features, .labels = tables[t].labels};
         widen(head, rows.classes, &rows);
         for (size_t i = 0; i < head->classes * INPUTS; i++) {
             head->coefficients[i] += (float)near_uniform(30 + t, i, -0.3, 0.3);
