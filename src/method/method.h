@@ -33,8 +33,9 @@ struct method;
 /* What it takes to train a network. */
 struct training_need {
     uint64_t memory;
-    double passes; /* how often a picture goes through it, forward and backward … */
-    double flops;  /* … and what one of these takes */
+    double passes;      /* how often a picture goes through it, forward and backward … */
+    double flops;       /* … and what one of these takes … */
+    double score_flops; /* … and one that only scores */
 };
 
 /* The functions of a learner; the state is private to it. */

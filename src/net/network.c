@@ -109,7 +109,7 @@ size_t attention_keys(const struct network *net, const struct net_layer *layer) 
     return (layer->from.channels == 3 * layer->to.channels ? layer->from.height : 0) + net->shapes[layer->second].height;
 }
 
-static double layer_flops(const struct network *net, const struct net_layer *layer) {
+double network_layer_flops(const struct network *net, const struct net_layer *layer) {
     const double pixels = (double)(layer->to.height * layer->to.width), in = (double)layer->from.channels,
                  out = (double)layer->to.channels;
     switch (layer->kind) {
@@ -124,7 +124,7 @@ static double layer_flops(const struct network *net, const struct net_layer *lay
 double network_flops(const struct network *net) {
     double flops = 0;
     for (size_t i = 0; i < net->layer_count; i++) {
-        flops += layer_flops(net, &net->layers[i]);
+        flops += network_layer_flops(net, &net->layers[i]);
     }
     return flops;
 }

@@ -132,8 +132,9 @@ l3a_status network_finish(struct network *net, value features);
 void network_free(struct network *net);
 /* "stage1" and so on: what the families with stages call their outputs. */
 void network_stage(struct network *net, size_t stage, value output);
-/* The multiplications and additions of its products for one picture. */
+/* The multiplications and additions of its products for one picture; and those of one layer. */
 double network_flops(const struct network *net);
+double network_layer_flops(const struct network *net, const struct net_layer *layer);
 /* How many keys each query of an attention has: those of its input, if that has any, and those beside. */
 size_t attention_keys(const struct network *net, const struct net_layer *layer);
 /* Puts a layer at the end of the list, and returns the value it makes. Takes over its parameters, also after a failure. */

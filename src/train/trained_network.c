@@ -335,6 +335,24 @@ l3a_status trained_network_write(struct trained_network *net, enum parameter_par
     return visit(net, part, NULL, numbers);
 }
 
-double trained_network_flops(const struct trained_network *net) {
-    return network_flops(&net->reading.network);
+/* A product has two gradients, of its input and of its factors, each as much as the product itself. Attention, which has no
+ * factors, has two for two. */
+l3a_status trained_network_flops(const struct trained_network *net, double *forward, double *backward) {
+    const struct network *network = &net->reading.network;
+    bool *moves = NULL; /* of each value: steps change it */
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(net->context, network->value_count, sizeof *moves, &moves));
+    *forward = network_flops(network);
+    *backward = 0;
+    for (size_t i = 0; i < network->layer_count; i++) {
+        const struct net_layer *layer = &network->layers[i];
+        const struct parameter_use *uses = net->selection.uses[i];
+        const bool before = moves[layer->input] || moves[layer->second], factors = uses[FACTORS].trained;
+        const double share = (double)before * (layer->kind == LAYER_ATTENTION ? 2 : 1) + (double)factors;
+        moves[layer->output] = before || factors || uses[BIAS].trained || uses[SECOND_FACTORS].trained || uses[SECOND_BIAS].trained;
+        *backward += share * network_layer_flops(network, layer);
+    }
+done:
+    release(net->context, moves);
+    return status;
 }

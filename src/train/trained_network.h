@@ -85,8 +85,8 @@ const struct kept_value *trained_network_kept(const struct trained_network *net,
 const struct kept_value *trained_network_find(const struct trained_network *net, const char *name);
 l3a_status trained_network_keep(struct trained_network *net, const char *name, size_t rank, const uint64_t *shape,
                                 const float *values);
-/* The operations of a picture on its way forward. */
-double trained_network_flops(const struct trained_network *net);
+/* The operations of a picture on its way forward, and on its way back, which ends where nothing before it is trained. */
+l3a_status trained_network_flops(const struct trained_network *net, double *forward, double *backward);
 /* The bytes of training it with such batches. It is described, and nothing is opened. */
 l3a_status trained_network_bytes(struct trained_network *net, struct network_plan *plan);
 
