@@ -24,7 +24,9 @@ typedef struct l3a_method_info {
     const char *help;   /* what it does */
     const char *source; /* who published it, where and when */
     const char *stores; /* what it keeps between phases */
-    int runs;           /* 0: listed only, because it trains the backbone itself */
+    /* 1: on features; 2: with the setting train-backbone alone; 0: listed only, because it trains the backbone itself. 2: since
+     * 0.17. */
+    int runs;
 } l3a_method_info;
 
 /* The methods in order; NULL past the last. The table is static. */

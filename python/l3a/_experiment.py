@@ -289,7 +289,7 @@ class _Request:
             else:
                 raise make_error(Status.ERROR_OPTION, f"{name}: a run takes one value, not {len(values)}", "use l3a.sweep")
         if self.methods == ["all"]:
-            self.methods = [decode(method.name) for method in listed("l3a_method_at") if method.runs]
+            self.methods = [decode(method.name) for method in listed("l3a_method_at") if method.runs == 1]
 
     def _views(self, *names: str) -> int:
         """The first of these settings that is given and not 0; 0 if none is."""

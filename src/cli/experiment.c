@@ -54,7 +54,7 @@ static bool list_all_methods(struct list *list) {
     }
     list->items = calloc(count + 1, sizeof *list->items);
     for (size_t i = 0; list->items && i < count; i++) {
-        if (l3a_method_at(i)->runs) {
+        if (l3a_method_at(i)->runs == 1) {
             list->items[list->count++] = l3a_method_at(i)->name;
         }
     }

@@ -132,4 +132,4 @@ static const struct head_network_rules network_rules = {
     .plan = {.changes = {.describe = describe, .make = make}, .trains = trains}, .keeps_backbone = true, .own_classes = true};
 static const struct head_rules rules = {.size = sizeof(struct head), .trained = &published, .network = &network_rules};
 
-NETWORK_LEARNER(coda_prompt, rules);
+PROMPT_LEARNER(coda_prompt, rules, "|loss|epochs|batch|first-rate|rate|head-theta|train-backbone|");

@@ -4,7 +4,6 @@
 #include "common/number.h"
 #include "train/linear_head.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +23,7 @@ static const struct trained_tuning usual = {.epochs = 20,
                                             .lambda = 1,
                                             .augmentation = {.least = 0.5, .most = 1, .flip = true}};
 static const double NORMS_RATE = 1e-3;
+static const double KEEP_SECONDS = 10; /* of work that may be lost, besides an epoch that was not finished */
 
 /* ---- Opening ---- */
 
@@ -62,6 +62,7 @@ l3a_status head_network_create(struct head *head, const l3a_options *settings) {
     TRY(allocate_zeroed(head->context, 1, sizeof *head->network, &head->network));
     struct head_network *network = head->network;
     network->tuning = choose_tuning(head, &settings->method);
+    network->keep_every = KEEP_SECONDS;
     training.trained = settings->method.train_backbone == L3A_TRAIN_BACKBONE_NORMS ? TRAIN_NORMS : TRAIN_ALL;
     training.decay = network->tuning.decay;
     head->batch = network->tuning.batch;
@@ -128,6 +129,9 @@ l3a_status head_network_make_room(struct head *head, size_t capacity) {
     TRY(allocate(context, capacity, picture_numbers(network) * sizeof(float), &network->planes));
     TRY(allocate_zeroed(context, coefficients, sizeof(float), &network->moment));
     TRY(allocate_zeroed(context, coefficients, sizeof(float), &network->square));
+    TRY(allocate_zeroed(context, network->own.count, sizeof(float), &network->own.gradient));
+    TRY(allocate_zeroed(context, network->own.count, sizeof(float), &network->own.moment));
+    TRY(allocate_zeroed(context, network->own.count, sizeof(float), &network->own.square));
     for (size_t i = 0; i < output_count(head); i++) {
         const size_t bytes = head_output_numbers(head, i) * sizeof(float);
         TRY(allocate(context, capacity, bytes, &network->outputs[i]));
@@ -144,9 +148,10 @@ done:
 
 void head_network_drop_room(struct head *head) {
     struct head_network *network = head->network;
-    void **const arrays[] = {(void **)&network->wanted,      (void **)&network->numbers, (void **)&network->checksums,
-                             (void **)&network->planes,      (void **)&network->moment,  (void **)&network->square,
-                             (void **)&network->old_features};
+    void **const arrays[] = {(void **)&network->wanted,       (void **)&network->numbers,      (void **)&network->checksums,
+                             (void **)&network->planes,       (void **)&network->moment,       (void **)&network->square,
+                             (void **)&network->old_features, (void **)&network->own.gradient, (void **)&network->own.moment,
+                             (void **)&network->own.square};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         release(head->context, *arrays[i]);
         *arrays[i] = NULL;
@@ -224,6 +229,10 @@ done:
 
 /* ---- Steps ---- */
 
+static bool scores_itself(const struct head *head) {
+    return head->rules->network && head->rules->network->score;
+}
+
 /* Rows of features, with a 1 after each. */
 static void add_ones(const struct head *head, const float *features, size_t rows, float *inputs) {
     const size_t width = head->inputs - 1;
@@ -253,6 +262,10 @@ l3a_status head_network_forward(struct head *head, struct batch *batch) {
     if (network->net.old) {
         TRY(trained_network_run_old(&network->net, network->planes, batch->rows, network->old_outputs));
     }
+    if (scores_itself(head)) {
+        TRY(head->rules->network->score(head, network->outputs, batch->rows, true, batch->scores));
+        goto done;
+    }
     if (!head_has_coefficients(head)) {
         take_scores(head, batch);
         if (network->net.old && batch->old) {
@@ -276,19 +289,25 @@ static l3a_status fail_number(const struct head *head, const char *what) {
 }
 
 l3a_status head_network_loss(struct head *head, struct batch *batch) {
+    const struct head_network_rules *rules = head->rules->network;
     const size_t classes = head->classes, first = first_trained(head), count = classes - first;
     double loss = 0;
+    l3a_status status = L3A_OK;
     memset(batch->gradient, 0, batch->rows * classes * sizeof *batch->gradient);
+    if (rules && rules->loss) {
+        TRY(rules->loss(head, batch, &loss));
+    } else if (!first) {
+        loss = loss_of_targets(head->loss, batch->rows, classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    }
     for (size_t i = 0; first && i < batch->rows; i++) {
         const size_t at = i * classes + first;
         loss +=
             loss_of_targets(head->loss, 1, count, batch->scores + at, batch->targets + at, batch->scale + i, batch->gradient + at);
     }
-    if (!first) {
-        loss = loss_of_targets(head->loss, batch->rows, classes, batch->scores, batch->targets, batch->scale, batch->gradient);
-    }
     head->network->loss += loss;
-    return isfinite(loss) ? L3A_OK : fail_number(head, "loss");
+    TRY(isfinite(loss) ? L3A_OK : fail_number(head, "loss"));
+done:
+    return status;
 }
 
 /* The gradient by the features, and what the method adds to those of all outputs. */
@@ -297,13 +316,13 @@ static l3a_status set_output_gradients(struct head *head, struct batch *batch) {
     const struct head_network_rules *rules = head->rules->network;
     const size_t width = head->inputs - 1;
     l3a_status status = L3A_OK;
-    for (size_t i = 1; i < output_count(head); i++) {
+    for (size_t i = scores_itself(head) ? 0 : 1; i < output_count(head); i++) {
         memset(network->by_outputs[i], 0, batch->rows * head_output_numbers(head, i) * sizeof(float));
     }
     if (head_has_coefficients(head)) {
         matrix_multiply(head->context->threads, REAL_SINGLE, false, false, batch->rows, width, head->classes, 1, batch->gradient,
                         head->classes, head->coefficients, head->inputs, 0, network->by_outputs[0], width);
-    } else {
+    } else if (!scores_itself(head)) {
         const size_t first = first_trained(head), count = head->classes - first;
         for (size_t i = 0; i < batch->rows; i++) {
             memcpy(network->by_outputs[0] + i * count, batch->gradient + i * head->classes + first, count * sizeof(float));
@@ -356,7 +375,7 @@ l3a_status head_network_step(struct head *head, struct batch *batch, float *grad
         TRY(head->rules->network->network_terms(head));
     }
     TRY(trained_network_gradient_square(&network->net, &square));
-    const double norm = sqrt(square + square_of(gradient, coefficients));
+    const double norm = sqrt(square + square_of(gradient, coefficients) + square_of(network->own.gradient, network->own.count));
     if (!isfinite(norm)) {
         status = fail_number(head, "gradient");
         goto done;
@@ -368,26 +387,38 @@ l3a_status head_network_step(struct head *head, struct batch *batch, float *grad
         linear_rows_step(&step, tuning->decay, head->classes, head->inputs, gradient, network->moment, network->square,
                          head->coefficients);
     }
+    if (network->own.count) {
+        linear_rows_step(&step, 0, 1, network->own.count, network->own.gradient, network->own.moment, network->own.square,
+                         network->own.values);
+    }
 done:
     return status;
 }
 
 /* ---- Looking at pictures ---- */
 
-/* Runs the network over pictures as they are, a few at a time, and takes one of its outputs. */
+/* In place of an output: the scores that the method computes from all of them. */
+enum { METHOD_SCORES = NETWORK_OUTPUTS };
+
+static size_t taken_numbers(const struct head *head, size_t output) {
+    return output == METHOD_SCORES ? head->classes : head_output_numbers(head, output);
+}
+
+/* Runs the network over pictures as they are, a few at a time, and takes one of its outputs, or scores. */
 static l3a_status run_over(struct head *head, const struct picture_rows *of, const size_t *pictures, size_t count, size_t output,
                            float *values, size_t stride, const char *stage) {
     struct head_network *network = head->network;
     l3a_context *context = head->context;
     const struct augmentation plain = {0};
     struct picture_feed feeds[2];
-    float *planes = NULL, *outputs[NETWORK_OUTPUTS] = {NULL};
+    float *planes = NULL, *taken = NULL, *outputs[NETWORK_OUTPUTS] = {NULL};
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < 2; i++) {
         picture_feed_open(context, of, &network->source->loader, &plain, &feeds[i]);
     }
     TRY(trained_network_describe(&network->net));
-    const size_t numbers = head_output_numbers(head, output);
+    const size_t numbers = taken_numbers(head, output);
+    TRY(allocate(context, SCORE_PICTURES, numbers * sizeof(float), &taken));
     TRY(allocate(context, SCORE_PICTURES, picture_numbers(network) * sizeof *planes, &planes));
     for (size_t i = 0; i < output_count(head); i++) {
         TRY(allocate(context, SCORE_PICTURES, head_output_numbers(head, i) * sizeof(float), &outputs[i]));
@@ -400,8 +431,12 @@ static l3a_status run_over(struct head *head, const struct picture_rows *of, con
         TRY(picture_feed_begin(&feeds[(turn + 1) % 2], pictures + first + n, NULL, rest < SCORE_PICTURES ? rest : SCORE_PICTURES,
                                0));
         TRY(trained_network_run(&network->net, planes, n, outputs));
+        if (output == METHOD_SCORES) {
+            TRY(head->rules->network->score(head, outputs, n, false, taken));
+        }
         for (size_t i = 0; i < n; i++) {
-            memcpy(values + (first + i) * stride, outputs[output] + i * numbers, numbers * sizeof *values);
+            const float *from = (output == METHOD_SCORES ? taken : outputs[output]) + i * numbers;
+            memcpy(values + (first + i) * stride, from, numbers * sizeof *values);
         }
     }
     TRY(report_progress(context, stage, count, count));
@@ -413,6 +448,7 @@ done:
         picture_feed_close(&feeds[i]);
     }
     release(context, planes);
+    release(context, taken);
     return status;
 }
 
@@ -488,7 +524,8 @@ l3a_status head_score_pictures(void *state, const struct training_source *source
     float *inputs = NULL;
     head_network_use(head, source);
     if (!head_has_coefficients(head)) {
-        return run_over(head, &source->test, rows, count, 0, scores, head->classes, "evaluate");
+        return run_over(head, &source->test, rows, count, scores_itself(head) ? METHOD_SCORES : 0, scores, head->classes,
+                        "evaluate");
     }
     TRY(allocate(head->context, count, head->inputs * sizeof *inputs, &inputs));
     for (size_t i = 0; i < count; i++) {
@@ -515,6 +552,9 @@ l3a_status head_network_plan(void *state, const struct training_source *source, 
     const uint64_t pictures = head->batch * (1 + head->rules->replays) * picture_numbers(head->network) * sizeof(float);
     need->memory = plan.bytes + 2 * pictures + head_memory_slots(head) * (head->stored * sizeof(float) + classes);
     need->memory += compared ? plan.bytes / 2 : 0;
+    if (head->rules->network && head->rules->network->own_numbers) {
+        need->memory += head->rules->network->own_numbers(head, classes) * (4 + compared) * sizeof(float); /* with moments */
+    }
     need->passes = (double)head->tuning.epochs * (1 + (double)head->rules->replays);
     need->flops = (1 + (double)compared) * forward + backward;
     need->score_flops = forward;

@@ -1,5 +1,5 @@
-/* What a head whose network is trained keeps between phases: how many it has learned, and the values of the network that steps have
- * changed or a method has added, by name. */
+/* What is kept of a trained network between phases, besides what every head keeps (head_state.c): the values that were trained or
+ * added, by name. */
 #include "method/head.h"
 
 #include <stdio.h>

@@ -87,4 +87,4 @@ static const struct head_network_rules network_rules = {
     .output_terms = pull_keys};
 static const struct head_rules rules = {.size = sizeof(struct head), .trained = &published, .network = &network_rules};
 
-NETWORK_LEARNER(l2p, rules);
+PROMPT_LEARNER(l2p, rules, "|loss|epochs|batch|first-rate|rate|lambda|head-theta|train-backbone|");

@@ -10,6 +10,7 @@
 #include "l3a/l3a_experiment.h"
 
 struct training_source; /* train/training_source.h */
+struct state_progress;  /* method/state.h */
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
@@ -20,6 +21,7 @@ struct lesson {
     size_t phases;
     size_t first, last;                     /* the classes that are new in this lesson */
     const struct training_source *training; /* the pictures of the table, and a network to train; NULL: there are none */
+    const struct state_progress *progress;  /* NULL: a learner that is stopped in the lesson begins it again */
 };
 
 struct outcome {
@@ -59,7 +61,6 @@ struct learner {
     const char *layer_settings;   /* those that it also depends on if head-input is layer; NULL: none */
     const char *trained_settings; /* … and if the network is trained */
     bool needs_gamma;             /* gamma must be a number, not auto */
-    bool needs_network;           /* there is no form of it on frozen features */
     bool holds_images;            /* the features of all images of a lesson are in memory while it is learned */
     /* Scores of pictures, rows of the test table, if the settings say that the network is trained; NULL: it never is. */
     /* What training it takes with such pictures, and so many classes; the state has just been created. */
@@ -89,6 +90,8 @@ const struct method *method_find(const char *name);
 l3a_status own_method(l3a_context *context, const l3a_method *given, struct method *method);
 /* Fails unless there is a method of that name that runs; the error says which ones do. */
 l3a_status method_check(l3a_context *context, const char *name);
+/* Fails unless the method can have these settings. */
+l3a_status method_check_settings(l3a_context *context, const struct method *method, const l3a_options *settings);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
 /* Whether the method trains the network, with these settings. */
@@ -132,7 +135,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
-/* Prompts of a vision transformer. */
-extern const struct learner multi_lane_learner, coda_prompt_learner, l2p_learner;
+/* Those that always train the network, or prompts inside it. */
+extern const struct learner csc_learner, csc_r_learner, tpcil_learner, multi_lane_learner, coda_prompt_learner, l2p_learner;
 
 #endif

@@ -39,11 +39,11 @@ static value lane_block(struct network *net, const struct vit *vit, size_t block
         snprintf(prompts, sizeof prompts, "prompts.%zu", block);
         beside = learned(net, prompts, PROMPTS, 2 * vit->sizes.width);
     }
-    const value own = vit_block_norm(net, vit, block, tokens), selectors = some_tokens(net, own, 1, SELECTORS);
+    const value own = vit_block_norm(net, vit, block, tokens), selectors = slice(net, own, 1, SELECTORS, 1);
     const value found = attention(net, selectors, normed, 1);
     const value mixed = vit_block_attention(net, vit, block, stack(net, first_token(net, own), found), beside);
     const value class_token = vit_block_project(net, vit, block, first_token(net, mixed), first_token(net, tokens));
-    const value kept = sum(net, some_tokens(net, tokens, 1, SELECTORS), selectors);
+    const value kept = sum(net, slice(net, tokens, 1, SELECTORS, 1), selectors);
     return vit_block_mlp(net, vit, block, stack(net, class_token, kept));
 }
 
@@ -170,4 +170,4 @@ static const struct head_network_rules network_rules = {
     .scores = true};
 static const struct head_rules rules = {.size = sizeof(struct head), .trained = &published, .network = &network_rules};
 
-NETWORK_LEARNER(multi_lane, rules);
+PROMPT_LEARNER(multi_lane, rules, "|loss|epochs|batch|head-theta|train-backbone|");

@@ -13,6 +13,16 @@ enum { PROMPT_NAME = 96 };
 #define PROMPT_AUGMENTATION                                                                                                        \
     { .least = 0.05, .most = 1, .ratio = 4.0 / 3, .flip = true }
 
+/* Defines `name`_learner, with these rules and settings; its tuning is that of the rules. */
+#define PROMPT_LEARNER(name, rules, own_settings)                                                                                  \
+    static l3a_status name##_create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,  \
+                                    void **state) {                                                                                \
+        static const struct tuning tuning = {0};                                                                                   \
+        (void)method;                                                                                                              \
+        return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
+    }                                                                                                                              \
+    const struct learner name##_learner = {.create = name##_create, .settings = (own_settings), HEAD_LEARNER_FUNCTIONS}
+
 /* Begins to describe a vision transformer. false: the description has failed, and says why if the network is none. */
 bool prompts_start(struct network *net, const struct head *head, const char *method, const struct family *family,
                    const struct backbone_recipe *recipe, struct vit *vit);

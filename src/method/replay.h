@@ -52,5 +52,7 @@ l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *k
 /* finish() of rules that keep, at random, as many images of each class of the phase as the settings say. An image that several
  * classes choose is kept once. */
 l3a_status memory_keep_random(struct head *head, const struct rows *rows);
+/* The same, but chosen by herding on the features of the phase's images, which must be there. */
+l3a_status memory_keep_herded(struct head *head, struct rows *rows);
 
 #endif

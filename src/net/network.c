@@ -502,40 +502,41 @@ value join(struct network *net, value left, value right) {
     return network_add_layer(net, &layer);
 }
 
-/* ---- What prompts need ---- */
-
-value sum(struct network *net, value left, value right) {
-    return add(net, "sum", left, right);
-}
-
-value stack(struct network *net, value above, value below) {
+value stack(struct network *net, value upper, value lower) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
-    const struct shape from = net->shapes[above], other = net->shapes[below];
-    if (from.channels != other.channels || from.width != 1 || other.width != 1) {
-        network_fail(net, "%stokens of %zu numbers cannot follow tokens of %zu", net->prefix, other.channels, from.channels);
+    const struct shape from = net->shapes[upper], beside = net->shapes[lower];
+    if (from.channels != beside.channels || from.width != 1 || beside.width != 1) {
+        network_fail(net, "%sstack: tokens of %zu and of %zu numbers", net->prefix, from.channels, beside.channels);
         return NOTHING;
     }
-    return network_add_layer(net, &(struct net_layer){.kind = LAYER_STACK,
-                                                      .input = above,
-                                                      .second = below,
+    return network_add_layer(net, &(struct net_layer){.kind = LAYER_JOIN,
+                                                      .input = upper,
+                                                      .second = lower,
                                                       .from = from,
-                                                      .to = {from.channels, from.height + other.height, 1}});
+                                                      .to = {from.channels, from.height + beside.height, 1}});
 }
 
-value some_tokens(struct network *net, value input, size_t first, size_t count) {
+value slice(struct network *net, value input, size_t first, size_t height, size_t width) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    if (from.width != 1 || first + count > from.height || !count) {
-        network_fail(net, "%s%zu tokens have no %zu after the first %zu", net->prefix, from.height, count, first);
+    if (!height || !width || first + height * width > from.height * from.width) {
+        network_fail(net, "%sslice: %zu pixels do not have the %zu from %zu on", net->prefix, from.height * from.width,
+                     height * width, first);
         return NOTHING;
     }
     return network_add_layer(
-        net,
-        &(struct net_layer){.kind = LAYER_ROWS, .input = input, .from = from, .to = {from.channels, count, 1}, .prefix = first});
+        net, &(struct net_layer){
+                 .kind = LAYER_SLICE, .input = input, .from = from, .to = {from.channels, height, width}, .prefix = first});
+}
+
+/* ---- What prompts need ---- */
+
+value sum(struct network *net, value left, value right) {
+    return add(net, "sum", left, right);
 }
 
 value split(struct network *net, value input, size_t count) {

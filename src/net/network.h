@@ -38,8 +38,7 @@ enum net_layer_kind {
     LAYER_SCALE,
     LAYER_LEARNED,
     LAYER_TOKEN_MAX,
-    LAYER_STACK,
-    LAYER_ROWS,
+    LAYER_SLICE,
     LAYER_SPLIT,
     LAYER_UNIT,
     LAYER_COSINES,
@@ -79,7 +78,7 @@ struct net_layer {
     value output;
     struct shape from, to;
     size_t kernel, stride, padding, groups, heads;
-    size_t prefix; /* tokens in front of those of the picture, or of those that are taken */
+    size_t prefix; /* tokens in front of those of the picture, or of those that LAYER_SLICE takes */
     size_t picks;  /* groups of tokens that are picked */
     bool shared;   /* what is attended to besides is both keys and values */
     bool together; /* in training, by all pictures of a batch */
@@ -216,11 +215,12 @@ value token_mean(struct network *net, value input, size_t prefix);
  * goes to the first token that has that value. */
 value token_max(struct network *net, value input, size_t prefix);
 value join(struct network *net, value left, value right);
+/* The tokens of one value and, behind them, those of another with as many channels. */
+value stack(struct network *net, value upper, value lower);
+/* height x width pixels or tokens of a value, from number `first` on, counted row by row: some of the tokens, the tokens of a
+ * picture as a map, or the pixels of a map as tokens. */
+value slice(struct network *net, value input, size_t first, size_t height, size_t width);
 value sum(struct network *net, value left, value right);
-/* The tokens of one value, and after them those of another. */
-value stack(struct network *net, value above, value below);
-/* `count` tokens, from `first` on. */
-value some_tokens(struct network *net, value input, size_t first, size_t count);
 /* One token as `count` tokens: the channels of each stand after those of the one before. */
 value split(struct network *net, value input, size_t count);
 /* Each token at length 1: x / max(|x|, 1e-12). */

@@ -13,7 +13,10 @@
  *     cls+mean    the one and the other,
  *     map         SigLIP: y + W₂ gelu(W₁ norm(y)), y = W attention of one learned query to the tokens of the picture,
  *     projection  CLIP: a linear map of the class token.
- * In networks that were trained with the mean, the last norm can come after the pool; it is then named fc_norm. */
+ * In networks that were trained with the mean, the last norm can come after the pool; it is then named fc_norm.
+ *
+ * Besides the features, its outputs are all tokens after the last norm, and, as in networks of convolutions, four stages: the
+ * tokens of the picture, as a map, after each quarter of the blocks. */
 #include "net/vit.h"
 #include "net/recipe.h"
 
@@ -21,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD_WIDTH = 64, DINOV2_SIDE = 518, LAST_POOL = L3A_POOL_PROJECTION };
+enum { HEAD_WIDTH = 64, DINOV2_SIDE = 518, LAST_POOL = L3A_POOL_PROJECTION, STAGES = 4 };
 
 static bool has(const struct parameters *parameters, const char *name) {
     return parameters_find(parameters, name) != NULL;
@@ -425,16 +428,31 @@ value vit_features(struct network *net, const struct vit *vit, value x) {
     return vit->sizes.after ? vit_norm(net, vit, x) : x;
 }
 
+/* The tokens of the picture as a map. */
+static value map_of(struct network *net, value x, size_t prefix) {
+    const size_t side = net->status == L3A_OK ? root_of(net->shapes[x].height - prefix) : 0;
+    return slice(net, x, prefix, side, side);
+}
+
+/* A network of fewer blocks than stages has none. */
 static value describe(struct network *net, const struct backbone_recipe *recipe) {
     struct vit vit;
     if (!vit_start(net, recipe, &vit)) {
         return NOTHING;
     }
-    value x = vit_tokens(net, &vit);
+    value x = vit_tokens(net, &vit), stages[STAGES] = {NOTHING};
     for (size_t i = 0; i < vit.blocks; i++) {
+        const size_t done = (i + 1) * STAGES / vit.blocks;
         x = vit_block(net, &vit, i, x, NOTHING);
+        if (vit.blocks >= STAGES && done > i * STAGES / vit.blocks) {
+            stages[done - 1] = map_of(net, x, vit.sizes.has_class + vit.sizes.registers);
+        }
     }
-    return vit_features(net, &vit, x);
+    x = vit_features(net, &vit, x);
+    for (size_t stage = 0; stage < STAGES && stages[stage]; stage++) {
+        network_stage(net, stage, stages[stage]);
+    }
+    return x;
 }
 
 const struct family vit_family = {.name = "vit",

@@ -15,6 +15,8 @@ enum { OWN_KEYS, KEYS_BESIDE, ONLY_KEYS_BESIDE, KEYS_ARE_VALUES, OWN_TOKENS };
 enum { PLAIN_KEYS, MASKED_KEYS };
 /* Of LAYER_BATCH_NORM. */
 enum { USUAL, MAGNITUDE, AFTER_POOL };
+/* Of LAYER_JOIN. */
+enum { CHANNELS, TOKENS_BELOW, BELOW_ITSELF };
 
 const struct layer_case layer_cases[] = {
     {"3 x 3", LAYER_CONVOLUTION, 16, 9, 32, 3, 1, 1, 0, RELU, false, 0},
@@ -69,9 +71,11 @@ const struct layer_case layer_cases[] = {
     {"first token", LAYER_FIRST_TOKEN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token mean", LAYER_TOKEN_MEAN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token max", LAYER_TOKEN_MAX, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
-    {"joined", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, 0},
-    {"stacked", LAYER_STACK, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, 0},
-    {"some tokens", LAYER_ROWS, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"joined", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, CHANNELS},
+    {"stacked", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, TOKENS_BELOW},
+    {"stacked on itself", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, BELOW_ITSELF},
+    {"some tokens", LAYER_SLICE, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"pixels as tokens", LAYER_SLICE, 19, 6, 0, 0, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"split", LAYER_SPLIT, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"unit tokens", LAYER_UNIT, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"cosines", LAYER_COSINES, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, PLAIN_KEYS},
@@ -81,7 +85,7 @@ const struct layer_case layer_cases[] = {
 const size_t layer_case_count = sizeof layer_cases / sizeof *layer_cases;
 
 bool layer_case_is_for_prompts(const struct layer_case *what) {
-    return what->kind >= LAYER_STACK || (what->kind == LAYER_ATTENTION && what->variant >= KEYS_ARE_VALUES);
+    return what->kind >= LAYER_SPLIT || (what->kind == LAYER_ATTENTION && what->variant >= KEYS_ARE_VALUES);
 }
 
 float layer_case_number(const char *name, size_t index) {
@@ -187,10 +191,18 @@ static value describe_tokens(struct network *net, const struct layer_case *what,
 
 static value describe_attention(struct network *net, const struct layer_case *what, value x) {
     if (what->variant > KEYS_ARE_VALUES) { /* those of the tokens themselves */
-        return attention(net, some_tokens(net, x, 1, 2), x, what->heads);
+        return attention(net, slice(net, x, 1, 2, 1), x, what->heads);
     }
     return attention(net, x, what->variant == OWN_KEYS ? NOTHING : learned(net, "layer.keys", BESIDE, keys_width(what)),
                      what->heads);
+}
+
+/* Each value is also read by something else, so that gradients add up. */
+static value describe_join(struct network *net, const struct layer_case *what, value x, value before) {
+    if (what->variant == CHANNELS) {
+        return join(net, token_mean(net, x, 0), first_token(net, before));
+    }
+    return what->variant == TOKENS_BELOW ? stack(net, slice(net, x, 1, 3, 1), stack(net, before, x)) : stack(net, x, x);
 }
 
 static value describe_layer(struct network *net, const struct layer_case *what, value x, value before) {
@@ -231,10 +243,9 @@ static value describe_layer(struct network *net, const struct layer_case *what, 
     case LAYER_NORM: return layer_norm(net, x, "layer", 1e-6);
     case LAYER_ATTENTION: return describe_attention(net, what, x);
     case LAYER_FIRST_TOKEN: return first_token(net, x);
-    case LAYER_JOIN: return join(net, token_mean(net, x, 0), first_token(net, before));
+    case LAYER_JOIN: return describe_join(net, what, x, before);
+    case LAYER_SLICE: return what->channels ? slice(net, x, 6, 24, 1) : slice(net, x, 2, 2, 3);
     case LAYER_TOKEN_MAX: return token_max(net, x, 1);
-    case LAYER_STACK: return stack(net, x, before);
-    case LAYER_ROWS: return some_tokens(net, x, 2, 3);
     case LAYER_SPLIT: return split(net, first_token(net, x), 4);
     case LAYER_UNIT: return unit_tokens(net, x);
     case LAYER_COSINES:

@@ -34,8 +34,8 @@ done:
 
 /* The layers that prompts need. */
 static bool is_for_prompts(const struct net_layer *layer) {
-    const bool own = layer->kind == LAYER_STACK || layer->kind == LAYER_ROWS || layer->kind == LAYER_SPLIT ||
-                     layer->kind == LAYER_UNIT || layer->kind == LAYER_COSINES || layer->kind == LAYER_PICK;
+    const bool own =
+        layer->kind == LAYER_SPLIT || layer->kind == LAYER_UNIT || layer->kind == LAYER_COSINES || layer->kind == LAYER_PICK;
     return own || (layer->kind == LAYER_ATTENTION && layer->second && layer->shared);
 }
 

@@ -1,21 +1,9 @@
 /* The loops of what prompts need: a part of kernels_body.h, which includes it. */
 #include "net/pick.h"
 
-static void stacks(const struct kernel_call *call, size_t first, size_t last) {
-    const size_t above = layout_size(&call->from), below = layout_size(&call->beside);
-    for (size_t picture = first; picture < last; picture++) {
-        float *out = call->output + picture * (above + below);
-        memcpy(out, call->input + picture * above, above * sizeof *out);
-        memcpy(out + above, call->added + picture * below, below * sizeof *out);
-    }
-}
-
-/* Some tokens of each picture; all of them if one is split. */
-static void token_ranges(const struct kernel_call *call, size_t first, size_t last) {
-    const size_t from = layout_size(&call->from), to = layout_size(&call->to), start = call->layer->prefix * call->to.channels;
-    for (size_t picture = first; picture < last; picture++) {
-        memcpy(call->output + picture * to, call->input + picture * from + start, to * sizeof(float));
-    }
+static void split_tokens(const struct kernel_call *call, size_t first, size_t last) {
+    const size_t size = layout_size(&call->to);
+    memcpy(call->output + first * size, call->input + first * size, (last - first) * size * sizeof(float));
 }
 
 static void unit_lengths(const struct kernel_call *call, size_t first, size_t last) {

@@ -6,27 +6,9 @@
  * |z|, d x = Σ m ∘ e over keys,   d m = Σ x ∘ e over pictures. */
 #include "net/pick.h"
 
-static void stacks(const struct train_call *call, size_t first, size_t last) {
-    const size_t above = layout_size(&call->from), below = layout_size(&call->beside);
-    for (size_t picture = first; picture < last; picture++) {
-        const float *gradient = call->out_gradient + picture * (above + below);
-        if (call->in_gradient) {
-            memcpy(call->in_gradient + picture * above, gradient, above * sizeof *gradient);
-        }
-        if (call->second_gradient) {
-            memcpy(call->second_gradient + picture * below, gradient + above, below * sizeof *gradient);
-        }
-    }
-}
-
-/* Some tokens of each picture; all of them if one was split. */
-static void token_ranges(const struct train_call *call, size_t first, size_t last) {
-    const size_t from = layout_size(&call->from), to = layout_size(&call->to), start = call->layer->prefix * call->to.channels;
-    for (size_t picture = first; picture < last; picture++) {
-        float *gradient = call->in_gradient + picture * from;
-        memset(gradient, 0, from * sizeof *gradient);
-        memcpy(gradient + start, call->out_gradient + picture * to, to * sizeof *gradient);
-    }
+static void split_tokens(const struct train_call *call, size_t first, size_t last) {
+    const size_t size = layout_size(&call->to);
+    memcpy(call->in_gradient + first * size, call->out_gradient + first * size, (last - first) * size * sizeof(float));
 }
 
 static void unit_lengths(const struct train_call *call, size_t first, size_t last) {
