@@ -117,6 +117,7 @@ struct head {
     size_t stored;           /* numbers in a stored view: the features and a 1; an image has view_rows(views) of them */
     size_t inputs;           /* numbers in an input of the head: the same, or those of the layer */
     size_t total_classes;    /* of the whole run */
+    size_t phases;           /* … 0: not known yet */
     size_t classes;          /* seen so far, including those of the phase */
     size_t old;              /* seen before the phase */
     float *coefficients;     /* [classes x inputs] */
@@ -133,9 +134,11 @@ static inline bool head_has_coefficients(const struct head *head) {
     return !(rules && (rules->scores || rules->score));
 }
 
-/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum. */
+/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum, unless its rules say
+ * otherwise. */
 static inline float head_row_share(const struct head *head, size_t rows) {
-    return head->network ? 1 : 1 / (float)rows;
+    const bool own = head->network && head->rules->network && head->rules->network->own_classes;
+    return own ? 1 / ((float)rows * (float)head->total_classes) : head->network ? 1 : 1 / (float)rows;
 }
 
 /* What a learner's create() calls. */

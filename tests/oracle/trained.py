@@ -103,6 +103,7 @@ class Trained:
         self.first_parameters = {name: array.copy() for name, array in self.parameters.items()}
         self.phase = -1
         self.made = {}  # what a phase has added to them, before it was trained
+        self.begun = {}  # where parameters began that only some phases train
 
     # What a method can replace
 
@@ -379,7 +380,7 @@ def compare(folder, name, learner, data, step, settings, plain=None, scores_with
     for first in range(0, classes, step):
         own = labels[:, first:first + step]
         rows = own.any(axis=1)
-        start = {key: array.copy() for key, array in learner.parameters.items()}
+        start = {**{key: array.copy() for key, array in learner.parameters.items()}, **learner.begun}
         learner.learn(pixels[rows], own[rows])
         start.update(getattr(learner, "grown", {}))  # what had other shapes before the phase
         wanted = learner.scores(test)

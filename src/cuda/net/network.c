@@ -32,11 +32,22 @@ done:
     return status;
 }
 
+/* The layers that prompts need. */
+static bool is_for_prompts(const struct net_layer *layer) {
+    const bool own =
+        layer->kind == LAYER_SPLIT || layer->kind == LAYER_UNIT || layer->kind == LAYER_COSINES || layer->kind == LAYER_PICK;
+    return own || (layer->kind == LAYER_ATTENTION && layer->second && layer->shared);
+}
+
 /* What a kernel cannot compute. */
 static l3a_status check_layers(const struct plugin_host *host, const struct network *network) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < network->layer_count; i++) {
         const struct net_layer *layer = &network->layers[i];
+        if (is_for_prompts(layer)) {
+            TRY(host->fail(network->context, L3A_ERROR_MISMATCH, "compute this network on the processor (--device cpu)",
+                           "layer %zu is one of those that prompts need; a GPU does not compute them yet", i));
+        }
         if (layer->kind == LAYER_ATTENTION && layer->to.channels / layer->heads > ATTEND_WIDTH) {
             TRY(host->fail(network->context, L3A_ERROR_MISMATCH, "compute this network on the processor",
                            "layer %zu: a head of %zu numbers; a GPU computes at most %d", i, layer->to.channels / layer->heads,

@@ -25,6 +25,7 @@ struct train_call {
     float *gradients[PARAMETER_KINDS];    /* NULL: not wanted */
     enum activation activation;           /* that follows */
     float slope;
+    bool training;       /* not only running */
     bool measures;       /* a batch norm takes mean and variance from these pictures */
     bool again;          /* … and has done so */
     float *mean, *scale; /* of each channel, with padding, from forward to backward; scale: 1 / √(variance + ε) */

@@ -116,6 +116,7 @@ static struct train_call call_of(const struct run *run, const struct train_step 
                               .output = value_at(run, step->output, pass),
                               .activation = step->activation,
                               .slope = step->slope,
+                              .training = run->training,
                               .measures = step->measures && run->training,
                               .again = pass == PASS_AGAIN,
                               .mean = statistics,

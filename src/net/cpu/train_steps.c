@@ -174,6 +174,9 @@ static void find_kept(struct train_step *step) {
     case LAYER_MAX_POOL:
     case LAYER_TOKEN_MAX: step->keeps_input = step->keeps_output = true; break;
     case LAYER_NORM:
+    case LAYER_UNIT:
+    case LAYER_COSINES:
+    case LAYER_PICK:
     case LAYER_SQUEEZE_EXCITE: step->keeps_input = true; break;
     case LAYER_ATTENTION: step->keeps_input = step->keeps_second = true; break;
     default: break;
