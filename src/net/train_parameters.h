@@ -5,6 +5,8 @@
 
 #include "net/back_end.h"
 
+enum { PARAMETER_PARTS = PARAMETER_SQUARE + 1 };
+
 struct stored {
     size_t count;
     size_t value, trained; /* where it begins, in floats; trained: among gradients and moments */

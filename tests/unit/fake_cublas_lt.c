@@ -26,6 +26,7 @@ struct layout {
 
 struct preference {
     uint64_t most_workspace;
+    uint32_t schemes, alignments[4];
 };
 
 enum { NO_TYPE = -1, TOGETHER = 4 };
@@ -157,9 +158,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t d
     if (code != CUBLAS_STATUS_SUCCESS) {
         return code;
     }
-    return attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
-               ? set(&preference->most_workspace, sizeof preference->most_workspace, value, bytes)
-               : refuse();
+    switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return set(&preference->most_workspace, sizeof preference->most_workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return set(&preference->schemes, sizeof preference->schemes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(&preference->alignments[0], sizeof(uint32_t), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(&preference->alignments[1], sizeof(uint32_t), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(&preference->alignments[2], sizeof(uint32_t), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(&preference->alignments[3], sizeof(uint32_t), value, bytes);
+    default: return refuse();
+    }
 }
 
 /* ---- Products ---- */

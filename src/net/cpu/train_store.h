@@ -6,8 +6,6 @@
 #include "net/cpu/train_kernels.h"
 #include "net/train_parameters.h"
 
-enum { PARAMETER_PARTS = PARAMETER_SQUARE + 1 };
-
 struct train_store {
     l3a_context *context;
     const struct train_kernels *kernels;
