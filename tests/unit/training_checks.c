@@ -282,8 +282,10 @@ static const struct {
     void (*make)(struct memory_tensors *tensors);
     size_t side;
     double tolerance;
-} networks[] = {
-    {"vit", make_small_vit, 12, 1e-4}, {"resnet", make_narrow_resnet, 64, 1e-3}, {"tresnet", make_small_tresnet, 64, 1e-3}};
+} networks[] = {{"vit", make_small_vit, 12, 1e-4},
+                {"resnet", make_narrow_resnet, 64, 1e-3},
+                {"tresnet", make_small_tresnet, 64, 1e-3},
+                {"convnext", make_small_convnext, 64, 1e-4}};
 
 static void read_network(l3a_context *context, size_t which, struct reading *reading) {
     static struct memory_tensors tensors;
