@@ -1,6 +1,5 @@
 /* Norms and scales in training. What is added up over rows is in train_sums.cu. */
-#include "cuda/net/parts.h"
-#include "cuda/net/train_kernels.h"
+#include "cuda/net/sum_parts.h"
 
 namespace {
 
@@ -9,29 +8,26 @@ __device__ __forceinline__ float gain_of(const struct net_affine &affine, unsign
     return affine.magnitude ? fabsf(factor) + affine.epsilon : factor;
 }
 
-/* The unbiased variance is kept. */
+/* Statistics of a channel, from its sums in the batch; the unbiased variance is kept. */
+__device__ __forceinline__ void settle_measured(const struct net_affine &affine, unsigned c, const double *sums, float *kept_mean,
+                                                float *kept_variance) {
+    const double rows = (double)affine.rows, mean = sums[0] / rows, left = sums[1] - sums[0] * mean, spread = left > 0 ? left : 0;
+    affine.mean[c] = (float)mean;
+    affine.scale[c] = (float)(1 / sqrt(spread / rows + (double)affine.epsilon));
+    kept_mean[c] = (float)((double)kept_mean[c] + 0.1 * (mean - (double)kept_mean[c]));
+    kept_variance[c] = (float)((double)kept_variance[c] + 0.1 * (spread / (rows - 1) - (double)kept_variance[c]));
+}
+
 __global__ void settle(struct net_affine affine, size_t count, const double *parts, float *kept_mean, float *kept_variance) {
-    const unsigned c = own_number();
-    if (c >= affine.channels) {
-        return;
-    }
-    if (!kept_mean) {
-        affine.mean[c] = 0;
-        affine.scale[c] = 1;
-    } else if (!parts) {
-        affine.mean[c] = kept_mean[c];
-        affine.scale[c] = (float)(1 / sqrt((double)kept_variance[c] + (double)affine.epsilon));
-    } else {
-        double sum = 0, squares = 0;
-        for (size_t i = 0; i < count; i++) {
-            sum += parts[2 * i * affine.channels + c];
-            squares += parts[(2 * i + 1) * affine.channels + c];
+    double sums[2];
+    unsigned c;
+    if (sum_parts(parts ? count : 0, (unsigned)affine.channels, parts, &c, sums)) {
+        if (parts) {
+            settle_measured(affine, c, sums, kept_mean, kept_variance);
+        } else {
+            affine.mean[c] = kept_mean ? kept_mean[c] : 0.0F;
+            affine.scale[c] = kept_mean ? (float)(1 / sqrt((double)kept_variance[c] + (double)affine.epsilon)) : 1.0F;
         }
-        const double rows = (double)affine.rows, mean = sum / rows, left = squares - sum * mean, spread = left > 0 ? left : 0;
-        affine.mean[c] = (float)mean;
-        affine.scale[c] = (float)(1 / sqrt(spread / rows + (double)affine.epsilon));
-        kept_mean[c] = (float)((double)kept_mean[c] + 0.1 * (mean - (double)kept_mean[c]));
-        kept_variance[c] = (float)((double)kept_variance[c] + 0.1 * (spread / (rows - 1) - (double)kept_variance[c]));
     }
 }
 
@@ -56,23 +52,18 @@ template <class T, int V> __global__ void apply(struct net_affine affine, const 
 
 __global__ void settle_gradients(struct net_affine affine, size_t count, const double *parts, float *factors, float *bias,
                                  float *shares) {
-    const unsigned c = own_number();
-    double sum = 0, product = 0;
-    if (c >= affine.channels) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        sum += parts[2 * i * affine.channels + c];
-        product += parts[(2 * i + 1) * affine.channels + c];
-    }
-    product *= (double)affine.scale[c];
-    shares[c] = (float)(sum / (double)affine.rows);
-    shares[affine.channels + c] = (float)(product / (double)affine.rows);
-    if (bias) {
-        bias[c] = (float)sum;
-    }
-    if (factors) {
-        factors[c] = (float)(affine.magnitude && affine.factors[c] < 0 ? -product : product);
+    double sums[2];
+    unsigned c;
+    if (sum_parts(count, (unsigned)affine.channels, parts, &c, sums)) {
+        const double product = sums[1] * (double)affine.scale[c];
+        shares[c] = (float)(sums[0] / (double)affine.rows);
+        shares[affine.channels + c] = (float)(product / (double)affine.rows);
+        if (bias) {
+            bias[c] = (float)sums[0];
+        }
+        if (factors) {
+            factors[c] = (float)(affine.magnitude && affine.factors[c] < 0 ? -product : product);
+        }
     }
 }
 
@@ -153,8 +144,8 @@ cudaError_t spread_all(cudaStream_t stream, const struct net_affine *affine, con
 
 cudaError_t net_affine_settle(cudaStream_t stream, const struct net_affine *affine, const double *parts, float *kept_mean,
                               float *kept_variance) {
-    return LAUNCH(settle, blocks_of(affine->channels), THREADS, 0, stream, *affine, net_sum_parts(affine->rows, affine->channels),
-                  parts, kept_mean, kept_variance);
+    return LAUNCH(settle, blocks_of_channels(affine->channels), THREADS, 0, stream, *affine,
+                  net_sum_parts(affine->rows, affine->channels), parts, kept_mean, kept_variance);
 }
 
 cudaError_t net_affine_apply(cudaStream_t stream, enum number_type type, const struct net_affine *affine, const void *in,
@@ -164,7 +155,7 @@ cudaError_t net_affine_apply(cudaStream_t stream, enum number_type type, const s
 
 cudaError_t net_affine_gradients(cudaStream_t stream, const struct net_affine *affine, const double *parts, float *factors,
                                  float *bias, float *shares) {
-    return LAUNCH(settle_gradients, blocks_of(affine->channels), THREADS, 0, stream, *affine,
+    return LAUNCH(settle_gradients, blocks_of_channels(affine->channels), THREADS, 0, stream, *affine,
                   net_sum_parts(affine->rows, affine->channels), parts, factors, bias, shares);
 }
 

@@ -1,76 +1,95 @@
-/* Sums over rows: those of norms, of biases and of squares. A block adds up a part of the rows for WARP channels: eight warps have
- * every eighth row, and their sums are added at the end. Sums are float64, so the order of rows within a part matters little; it is
- * always the same. */
-#include "cuda/net/parts.h"
-#include "cuda/net/train_kernels.h"
+/* Sums over rows: those of norms, of biases and of squares. Sums are float64, so the order of rows matters little; it is always the
+ * same. A block adds up a part of the rows: a thread has V channels of every so many rows, as many as have room beside each other.
+ * Then the sums of the threads with the same channels are added. */
+#include "cuda/net/sum_parts.h"
 
 namespace {
 
-/* MOST_PARTS: of all rows; ENOUGH: blocks for a large device. */
-enum { MOST_PARTS = 256, ENOUGH = 2048, LEAST_ROWS = 64 };
+/* ENOUGH: blocks for a large device. */
+enum { MOST_PARTS = 512, ENOUGH = 1056, LEAST_ROWS = 64 };
 
-template <class T, int SUM>
-__device__ __forceinline__ void add_row(const struct net_summed &what, size_t row, unsigned c, float mean, double *first,
+/* Threads that a row takes, with V channels each, in a block. */
+__host__ __device__ __forceinline__ unsigned threads_of_row(unsigned channels, unsigned each) {
+    const unsigned wanted = (channels + each - 1) / each;
+    return wanted < THREADS ? wanted : (unsigned)THREADS;
+}
+
+template <class T, int V, int SUM>
+__device__ __forceinline__ void add_row(const struct net_summed &what, size_t row, unsigned c, const float *means, double *first,
                                         double *second) {
     const size_t at = row * what.channels + c;
+    float x[V] = {}, g[V];
+    if (SUM == SUM_SQUARES || (SUM != SUM_ALONE && what.in)) {
+        load<T, V>(static_cast<const T *>(what.in) + at, x);
+    }
     if (SUM == SUM_SQUARES) {
-        const double x = (double)widen(static_cast<const T *>(what.in)[at]);
-        *first += x;
-        *second += x * x;
+        for (int v = 0; v < V; v++) {
+            first[v] += (double)x[v];
+            second[v] += (double)x[v] * (double)x[v];
+        }
         return;
     }
     T *gradient = static_cast<T *>(what.gradient) + at;
-    float g = widen(*gradient);
+    load<T, V>(gradient, g);
     if (SUM == SUM_BENT && what.out) {
         const float below = what.activation == LEAKY_RELU ? what.slope : 0.0F;
-        g = widen(static_cast<const T *>(what.out)[at]) > 0 ? g : below * g;
-        narrow(g, gradient);
-        g = widen(*gradient); /* as those who read it next see it */
+        float out[V];
+        load<T, V>(static_cast<const T *>(what.out) + at, out);
+        for (int v = 0; v < V; v++) {
+            g[v] = out[v] > 0 ? g[v] : below * g[v];
+        }
+        store<T, V>(g, gradient);
+        load<T, V>(gradient, g); /* as those who read it next see it */
     }
-    *first += (double)g;
-    if (SUM == SUM_BENT && what.in) {
-        *second += (double)(g * (widen(static_cast<const T *>(what.in)[at]) - mean));
-    }
-    if (SUM == SUM_NORMED) {
-        *second += (double)(g * (widen(static_cast<const T *>(what.in)[at]) - what.means[2 * row]) * what.means[2 * row + 1]);
+    const float mean = SUM == SUM_NORMED ? what.means[2 * row] : 0.0F, scale = SUM == SUM_NORMED ? what.means[2 * row + 1] : 1.0F;
+    for (int v = 0; v < V; v++) {
+        first[v] += (double)g[v];
+        second[v] += SUM == SUM_ALONE ? 0 : (double)(g[v] * (x[v] - (SUM == SUM_NORMED ? mean : means[v])) * scale);
     }
 }
 
-template <class T, int SUM> __global__ void sum_part(struct net_summed what, double *parts) {
-    __shared__ double sums[2][WARPS][WARP];
-    const unsigned lane = threadIdx.x % WARP, group = threadIdx.x / WARP, c = blockIdx.x * WARP + lane;
+template <class T, int V, int SUM> __global__ void sum_part(struct net_summed what, double *parts) {
+    __shared__ double sums[2][THREADS * V];
+    const unsigned channels = (unsigned)what.channels, across = threads_of_row(channels, V), groups = THREADS / across;
+    const unsigned group = threadIdx.x / across, c = (blockIdx.x * across + threadIdx.x % across) * V;
     const size_t begin = what.rows * blockIdx.y / gridDim.y, end = what.rows * (blockIdx.y + 1) / gridDim.y;
-    double first = 0, second = 0;
-    if (c < what.channels) {
-        const float mean = SUM == SUM_BENT && what.in ? what.means[c] : 0.0F;
-        for (size_t row = begin + group; row < end; row += WARPS) {
-            add_row<T, SUM>(what, row, c, mean, &first, &second);
+    double first[V] = {}, second[V] = {};
+    float means[V] = {};
+    if (group < groups && c < channels) {
+        for (int v = 0; v < V; v++) {
+            means[v] = SUM == SUM_BENT && what.in ? what.means[c + v] : 0.0F;
+        }
+        for (size_t row = begin + group; row < end; row += groups) {
+            add_row<T, V, SUM>(what, row, c, means, first, second);
         }
     }
-    sums[0][group][lane] = first;
-    sums[1][group][lane] = second;
+    for (int v = 0; v < V; v++) {
+        sums[0][threadIdx.x * V + v] = first[v];
+        sums[1][threadIdx.x * V + v] = second[v];
+    }
     __syncthreads();
-    if (group < 2 && c < what.channels) {
+    for (unsigned i = threadIdx.x; i < 2 * across * V; i += THREADS) {
+        const unsigned which = i / (across * V), lane = i % (across * V), channel = blockIdx.x * across * V + lane;
         double all = 0;
-        for (int i = 0; i < WARPS; i++) {
-            all += sums[group][i][lane];
+        for (unsigned j = 0; j < groups; j++) {
+            all += sums[which][j * across * V + lane];
         }
-        parts[(2 * (size_t)blockIdx.y + group) * what.channels + c] = all;
+        if (channel < channels) {
+            parts[(2 * (size_t)blockIdx.y + which) * channels + channel] = all;
+        }
     }
 }
 
 __global__ void end_sum(size_t count, unsigned channels, const double *parts, float *first, float *second) {
-    const unsigned c = own_number();
-    double sums[2] = {};
-    for (size_t i = 0; c < channels && i < count; i++) {
-        sums[0] += parts[2 * i * channels + c];
-        sums[1] += parts[(2 * i + 1) * channels + c];
-    }
-    if (c < channels && first) {
-        first[c] = (float)sums[0];
-    }
-    if (c < channels && second) {
-        second[c] = (float)sums[1];
+    double sums[2];
+    unsigned c;
+    if (sum_parts(count, channels, parts, &c, sums)) {
+        if (first) {
+            first[c] = (float)sums[0];
+        }
+        if (second) {
+            second[c] = (float)sums[1];
+        }
     }
 }
 
@@ -104,26 +123,33 @@ __global__ void end_square(unsigned count, double *parts) {
         own += parts[i];
     }
     const double all = sum_block(own);
-    __syncthreads();
     if (threadIdx.x == 0) {
         parts[0] = all;
     }
 }
 
-template <class T> cudaError_t sum_all(cudaStream_t stream, enum net_sum_kind sum, const struct net_summed *what, double *parts) {
-    const dim3 grid((unsigned)((what->channels + WARP - 1) / WARP), (unsigned)net_sum_parts(what->rows, what->channels));
+template <class T, int V>
+cudaError_t sum_wide(cudaStream_t stream, enum net_sum_kind sum, const struct net_summed *what, double *parts) {
+    const unsigned across = V * threads_of_row((unsigned)what->channels, V);
+    const dim3 grid((unsigned)((what->channels + across - 1) / across), (unsigned)net_sum_parts(what->rows, what->channels));
     switch (sum) {
-    case SUM_SQUARES: return LAUNCH((sum_part<T, SUM_SQUARES>), grid, THREADS, 0, stream, *what, parts);
-    case SUM_BENT: return LAUNCH((sum_part<T, SUM_BENT>), grid, THREADS, 0, stream, *what, parts);
-    case SUM_NORMED: return LAUNCH((sum_part<T, SUM_NORMED>), grid, THREADS, 0, stream, *what, parts);
-    default: return LAUNCH((sum_part<T, SUM_ALONE>), grid, THREADS, 0, stream, *what, parts);
+    case SUM_SQUARES: return LAUNCH((sum_part<T, V, SUM_SQUARES>), grid, THREADS, 0, stream, *what, parts);
+    case SUM_BENT: return LAUNCH((sum_part<T, V, SUM_BENT>), grid, THREADS, 0, stream, *what, parts);
+    case SUM_NORMED: return LAUNCH((sum_part<T, V, SUM_NORMED>), grid, THREADS, 0, stream, *what, parts);
+    default: return LAUNCH((sum_part<T, V, SUM_ALONE>), grid, THREADS, 0, stream, *what, parts);
     }
+}
+
+template <class T> cudaError_t sum_all(cudaStream_t stream, enum net_sum_kind sum, const struct net_summed *what, double *parts) {
+    return divides<T>(what->channels) ? sum_wide<T, wide<T>::COUNT>(stream, sum, what, parts)
+                                      : sum_wide<T, 1>(stream, sum, what, parts);
 }
 
 } // namespace
 
+/* It does not depend on the numbers' type, so plans need not know it. */
 size_t net_sum_parts(size_t rows, size_t channels) {
-    const size_t groups = (channels + WARP - 1) / WARP, wanted = (ENOUGH + groups - 1) / groups;
+    const size_t groups = (channels + THREADS - 1) / THREADS, wanted = (ENOUGH + groups - 1) / groups;
     const size_t most = (rows + LEAST_ROWS - 1) / LEAST_ROWS, parts = wanted < most ? wanted : most;
     return parts < 1 ? 1 : parts < MOST_PARTS ? parts : MOST_PARTS;
 }
@@ -138,8 +164,8 @@ cudaError_t net_sum(cudaStream_t stream, enum number_type type, enum net_sum_kin
 }
 
 cudaError_t net_sum_end(cudaStream_t stream, size_t rows, size_t channels, const double *parts, float *first, float *second) {
-    return LAUNCH(end_sum, blocks_of(channels), THREADS, 0, stream, net_sum_parts(rows, channels), (unsigned)channels, parts, first,
-                  second);
+    return LAUNCH(end_sum, blocks_of_channels(channels), THREADS, 0, stream, net_sum_parts(rows, channels), (unsigned)channels,
+                  parts, first, second);
 }
 
 cudaError_t net_square(cudaStream_t stream, size_t count, const float *numbers, double *parts) {
