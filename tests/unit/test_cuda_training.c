@@ -8,6 +8,7 @@
 #include "layer_cases.h"
 #include "net/backbone.h"
 #include "small_networks.h"
+#include "training_pair.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,19 +6,18 @@
 #include "base/plugin.h"
 #include "layer_cases.h"
 #include "memory_probe.h"
-#include "naive_layers.h"
 #include "net/backbone.h"
 #include "small_networks.h"
+#include "training_pair.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT = 5, LAYERS = 256 };
+enum { COUNT = PAIR_PICTURES, LAYERS = 256 };
 
 const char *training_device;
-enum number_type training_numbers;
 
 /* A device has one number of threads. */
 static int most_threads(void) {
@@ -36,161 +35,6 @@ static l3a_context *open_context(int threads) {
 static const struct network_back_end *back_end_at(const l3a_context *context, size_t index) {
     const struct network_back_end *device = network_back_end_of_device(context);
     return !device ? network_back_end_at(index) : index ? NULL : device;
-}
-
-/* ---- Two back ends side by side ---- */
-
-struct pair {
-    l3a_context *context;
-    const char *name;
-    struct network *net;
-    const struct network_back_end *back_end;
-    struct network_use use;
-    void *naive, *state;
-    float *pictures, *shares[NETWORK_OUTPUTS], *expected[NETWORK_OUTPUTS], *found[NETWORK_OUTPUTS];
-};
-
-static size_t output_size(const struct network *net, size_t output) {
-    return shape_size(net->shapes[net->outputs[output].value]);
-}
-
-static float *numbers(const char *name, size_t count) {
-    float *made = malloc(count * sizeof *made);
-    assert_non_null(made);
-    for (size_t i = 0; i < count; i++) {
-        made[i] = layer_case_number(name, i);
-    }
-    return made;
-}
-
-static void pair_open(struct pair *pair) {
-    const struct network *net = pair->net;
-    pair->pictures = numbers("picture", COUNT * shape_size(net->shapes[PICTURE]));
-    for (size_t i = 0; i < net->output_count; i++) {
-        pair->shares[i] = numbers(i ? "other shares" : "shares", COUNT * output_size(net, i));
-        pair->expected[i] = numbers("", COUNT * output_size(net, i));
-        pair->found[i] = numbers("", COUNT * output_size(net, i));
-    }
-    assert_ok(pair->context, naive_back_end.open(net, &pair->use, &pair->naive));
-    assert_ok(pair->context, pair->back_end->open(net, &pair->use, &pair->state));
-}
-
-static void pair_close(struct pair *pair) {
-    naive_back_end.close(pair->naive);
-    pair->back_end->close(pair->state);
-    for (size_t i = 0; i < pair->net->output_count; i++) {
-        free(pair->shares[i]);
-        free(pair->expected[i]);
-        free(pair->found[i]);
-    }
-    free(pair->pictures);
-}
-
-static double size_of(const float *values, size_t count) {
-    double square = 0;
-    for (size_t i = 0; i < count; i++) {
-        square += (double)values[i] * (double)values[i] / (double)count;
-    }
-    return sqrt(square);
-}
-
-/* Whether a small difference of a number can take another path: at 0, or among those of which the largest is taken. */
-static bool has_kinks(const struct network *net) {
-    for (size_t i = 0; i < net->layer_count; i++) {
-        const struct net_layer *layer = &net->layers[i];
-        if (layer->kind == LAYER_MAX_POOL || layer->kind == LAYER_TOKEN_MAX || layer->kind == LAYER_SQUEEZE_EXCITE ||
-            layer->activation == RELU || layer->activation == LEAKY_RELU) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Numbers of 16 bits are compared as a whole, by the length of their difference. */
-static void compare_roughly(const struct pair *pair, const char *what, size_t layer, size_t count, const float *expected,
-                            const float *found, double size) {
-    const double tolerance = has_kinks(pair->net) ? 0.4 : 0.02;
-    double square = 0;
-    for (size_t i = 0; i < count; i++) {
-        square += pow((double)found[i] - (double)expected[i], 2) / (double)count;
-    }
-    if (!(sqrt(square) <= tolerance * size + 1e-6)) {
-        print_error("%s on %s, layer %zu, %s: differs by %g (size %g)\n", pair->name, pair->back_end->name, layer, what,
-                    sqrt(square), size);
-        fail();
-    }
-}
-
-/* The difference may be the tolerance times a number's size and that of its kind. */
-static void compare(const struct pair *pair, const char *what, size_t layer, size_t count, const float *expected,
-                    const float *found, double size, double tolerance) {
-    if (training_numbers != NUMBER_FLOAT32) {
-        compare_roughly(pair, what, layer, count, expected, found, size);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!(fabs((double)found[i] - (double)expected[i]) <= tolerance * (size + fabs((double)expected[i])) + 1e-6)) {
-            print_error("%s on %s, layer %zu, %s[%zu] of %zu: %g, expected %g (size %g)\n", pair->name, pair->back_end->name, layer,
-                        what, i, count, (double)found[i], (double)expected[i], size);
-            fail();
-        }
-    }
-}
-
-/* A bias before a norm has no gradient but what rounding leaves, so the other parameters of its layer tell the size. */
-static double size_of_part(const struct pair *pair, size_t layer, enum parameter_kind kind, enum parameter_part part) {
-    const struct parameter *parameter = &pair->net->layers[layer].parameters[kind];
-    float *expected = numbers("", parameter->count);
-    if (parameter->values) {
-        assert_ok(pair->context, naive_back_end.read(pair->naive, layer, kind, part, expected));
-    }
-    const double size = size_of(expected, parameter->values ? parameter->count : 0);
-    free(expected);
-    return size;
-}
-
-static void compare_part(const struct pair *pair, size_t layer, enum parameter_kind kind, enum parameter_part part,
-                         double tolerance) {
-    const struct parameter *parameter = &pair->net->layers[layer].parameters[kind];
-    float *expected = numbers("", parameter->count), *found = numbers("", parameter->count);
-    const double size = fmax(size_of_part(pair, layer, kind, part), size_of_part(pair, layer, FACTORS, part));
-    assert_ok(pair->context, naive_back_end.read(pair->naive, layer, kind, part, expected));
-    assert_ok(pair->context, pair->back_end->read(pair->state, layer, kind, part, found));
-    compare(pair, parameter->name, layer, parameter->count, expected, found, size, tolerance);
-    free(expected);
-    free(found);
-}
-
-static void compare_outputs(const struct pair *pair, size_t count, double tolerance) {
-    for (size_t i = 0; i < pair->net->output_count; i++) {
-        const size_t size = count * output_size(pair->net, i);
-        compare(pair, pair->net->outputs[i].name, i, size, pair->expected[i], pair->found[i], size_of(pair->expected[i], size),
-                tolerance);
-    }
-}
-
-/* Forward and backward with `count` pictures; compares all that follows from them. */
-static void check_pass(const struct pair *pair, size_t count, double tolerance) {
-    const struct network *net = pair->net;
-    double expected, found;
-    assert_ok(pair->context, naive_back_end.forward(pair->naive, pair->pictures, count, pair->expected));
-    assert_ok(pair->context, pair->back_end->forward(pair->state, pair->pictures, count, pair->found));
-    compare_outputs(pair, count, tolerance);
-    assert_ok(pair->context, naive_back_end.backward(pair->naive, (const float *const *)pair->shares));
-    assert_ok(pair->context, pair->back_end->backward(pair->state, (const float *const *)pair->shares));
-    for (size_t i = 0; i < net->layer_count * PARAMETER_KINDS; i++) {
-        const enum parameter_kind kind = (enum parameter_kind)(i % PARAMETER_KINDS);
-        const size_t layer = i / PARAMETER_KINDS;
-        if (net->layers[layer].parameters[kind].values) {
-            compare_part(pair, layer, kind, PARAMETER_VALUE, 1e-5);
-            if (parameter_use_of(net, &pair->use, layer, kind).trained) {
-                compare_part(pair, layer, kind, PARAMETER_GRADIENT, tolerance);
-            }
-        }
-    }
-    assert_ok(pair->context, naive_back_end.gradient_square(pair->naive, &expected));
-    assert_ok(pair->context, pair->back_end->gradient_square(pair->state, &found));
-    assert_near(found / expected, 1, training_numbers == NUMBER_FLOAT32 ? 1e-3 : 0.3);
 }
 
 /* ---- What is trained ---- */
@@ -233,8 +77,9 @@ static void for_back_ends(l3a_context *context, const char *name, struct network
 static void check_subsets(l3a_context *context, const char *name, struct network *net, const struct network_back_end *back_end,
                           double tolerance) {
     struct parameter_use uses[LAYERS][PARAMETER_KINDS];
-    /* Threads share the work of each in the same way. One job of CI looks at all of them. */
-    const enum subset end = l3a_context_threads(context) > 1 || getenv("L3A_QUICK") ? NORMS : SUBSETS;
+    /* Threads share the work of each in the same way, and so do numbers. One job of CI looks at all of them. */
+    const bool quick = l3a_context_threads(context) > 1 || training_numbers != NUMBER_FLOAT32 || getenv("L3A_QUICK");
+    const enum subset end = quick ? NORMS : SUBSETS;
     for (enum subset subset = EVERYTHING; subset < end; subset++) {
         struct pair pair = {.context = context,
                             .name = name,
@@ -343,12 +188,12 @@ static const struct network_step adamw = {
 static struct numbers trained(l3a_context *context, const struct network *net, const struct network_back_end *back_end,
                               const struct network_use *use) {
     struct numbers made = {0};
-    float *pictures = numbers("picture", COUNT * shape_size(net->shapes[PICTURE])), *outputs[NETWORK_OUTPUTS],
+    float *pictures = made_up_numbers("picture", COUNT * shape_size(net->shapes[PICTURE])), *outputs[NETWORK_OUTPUTS],
           *shares[NETWORK_OUTPUTS];
     void *state = NULL;
     for (size_t i = 0; i < net->output_count; i++) {
-        outputs[i] = numbers("", COUNT * output_size(net, i));
-        shares[i] = numbers("shares", COUNT * output_size(net, i));
+        outputs[i] = made_up_numbers("", COUNT * output_size(net, i));
+        shares[i] = made_up_numbers("shares", COUNT * output_size(net, i));
     }
     assert_ok(context, back_end->open(net, use, &state));
     for (uint64_t number = 1; number <= 2; number++) {
@@ -368,7 +213,7 @@ static struct numbers trained(l3a_context *context, const struct network *net, c
         const bool trains = parameter_use_of(net, use, i / PARAMETER_KINDS, kind).trained;
         for (enum parameter_part part = PARAMETER_VALUE; parameter->values && part <= (trains ? PARAMETER_SQUARE : PARAMETER_VALUE);
              part++) {
-            float *values = numbers("", parameter->count);
+            float *values = made_up_numbers("", parameter->count);
             assert_ok(context, back_end->read(state, i / PARAMETER_KINDS, kind, part, values));
             take(&made, values, parameter->count);
             free(values);
@@ -471,7 +316,7 @@ static void step_number(const struct network_step *step, double rate, double dec
 
 static void check_parts(l3a_context *context, const struct network_back_end *back_end, void *state, size_t layer,
                         const struct trained_number *expected, size_t count, double tolerance, bool square) {
-    float *values = numbers("", count), *moments = numbers("", count), *squares = numbers("", count);
+    float *values = made_up_numbers("", count), *moments = made_up_numbers("", count), *squares = made_up_numbers("", count);
     assert_ok(context, back_end->read(state, layer, FACTORS, PARAMETER_VALUE, values));
     assert_ok(context, back_end->read(state, layer, FACTORS, PARAMETER_MOMENT, moments));
     assert_ok(context, back_end->read(state, layer, FACTORS, PARAMETER_SQUARE, squares));
@@ -498,7 +343,7 @@ static void check_optimiser(l3a_context *context, const struct network *net, con
                                     .parameters = (const struct parameter_use(*)[PARAMETER_KINDS])uses};
     const size_t layer = 1, count = net->layers[layer].parameters[FACTORS].count;
     struct trained_number *expected = calloc(count, sizeof *expected);
-    float *gradients = numbers("gradient", count);
+    float *gradients = made_up_numbers("gradient", count);
     void *state = NULL;
     assert_non_null(expected);
     assert_ok(context, back_end->open(net, &use, &state));
@@ -547,12 +392,12 @@ static void steps_follow_their_formulas(void **unused) {
 static void check_misuse(l3a_context *context, const char *name, struct network *net, const struct network_back_end *back_end,
                          double tolerance) {
     const struct network_use use = {.training = true, .numbers = training_numbers, .pictures = 2};
-    float *pictures = numbers("picture", 3 * shape_size(net->shapes[PICTURE])), *outputs[NETWORK_OUTPUTS], number;
+    float *pictures = made_up_numbers("picture", 3 * shape_size(net->shapes[PICTURE])), *outputs[NETWORK_OUTPUTS], number;
     void *state = NULL;
     (void)name;
     (void)tolerance;
     for (size_t i = 0; i < net->output_count; i++) {
-        outputs[i] = numbers("", 3 * output_size(net, i));
+        outputs[i] = made_up_numbers("", 3 * output_size(net, i));
     }
     assert_ok(context, back_end->open(net, &use, &state));
     assert_fails(context, back_end->backward(state, (const float *const *)outputs), L3A_ERROR_STATE, "backward");
@@ -605,10 +450,10 @@ static void a_batch_of_one_number_is_refused(void **unused) {
     assert_ok(context, backbone_read(context, &source, &options, &reading));
     for (size_t i = 0; (back_end = back_end_at(context, i)); i++) {
         if (back_end->available() && back_end->forward) {
-            float *pictures = numbers("picture", 3 * 32 * 32), *outputs[NETWORK_OUTPUTS];
+            float *pictures = made_up_numbers("picture", 3 * 32 * 32), *outputs[NETWORK_OUTPUTS];
             void *state = NULL;
             for (size_t j = 0; j < reading.network.output_count; j++) {
-                outputs[j] = numbers("", output_size(&reading.network, j));
+                outputs[j] = made_up_numbers("", output_size(&reading.network, j));
             }
             assert_ok(context,
                       back_end->open(&reading.network,
@@ -655,12 +500,13 @@ static l3a_status train_with_little(l3a_context *context, void *argument) {
 
 static void check_allocations(l3a_context *context, const char *name, struct network *net, const struct network_back_end *back_end,
                               double tolerance) {
-    struct scarce scarce = {.back_end = back_end, .net = net, .pictures = numbers("picture", 2 * shape_size(net->shapes[PICTURE]))};
+    struct scarce scarce = {
+        .back_end = back_end, .net = net, .pictures = made_up_numbers("picture", 2 * shape_size(net->shapes[PICTURE]))};
     (void)context;
     (void)name;
     (void)tolerance;
     for (size_t i = 0; i < net->output_count; i++) {
-        scarce.outputs[i] = numbers("", 2 * output_size(net, i));
+        scarce.outputs[i] = made_up_numbers("", 2 * output_size(net, i));
     }
     assert_true(fail_each_allocation_on(training_device, train_with_little, &scarce) > 50);
     for (size_t i = 0; i < net->output_count; i++) {

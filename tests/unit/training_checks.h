@@ -5,10 +5,7 @@
 
 #include "support.h"
 
-#include "net/types.h"
-
-extern const char *training_device;       /* NULL: the processor */
-extern enum number_type training_numbers; /* in which values between layers are */
+extern const char *training_device; /* NULL: the processor */
 extern const struct CMUnitTest training_checks[];
 extern const size_t training_check_count;
 
