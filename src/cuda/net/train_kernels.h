@@ -128,10 +128,18 @@ cudaError_t net_spread(cudaStream_t stream, enum number_type type, size_t count,
 cudaError_t net_spread_largest(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t first, size_t channels,
                                const void *from, const void *made, const void *gradient, void *to);
 
+/* Rows of scores: those of `own` keys and, from `start` on, of `beside` others. What is between them and behind them means nothing,
+ * and lets rows begin at multiples of 16 bytes. */
+struct net_scores {
+    size_t rows, own, start, beside, stride;
+};
+
 /* Attention: shares = softmax(scores) of each row. Then their gradients, which are in `scores`, become those of the scores, in
  * place of the shares: P ∘ (dP − Σ P ∘ dP). */
-cudaError_t net_softmax(cudaStream_t stream, enum number_type type, size_t rows, size_t keys, const float *scores, void *shares);
-cudaError_t net_unsoftmax(cudaStream_t stream, enum number_type type, size_t rows, size_t keys, const float *scores, void *shares);
+cudaError_t net_softmax(cudaStream_t stream, enum number_type type, const struct net_scores *shape, const float *scores,
+                        void *shares);
+cudaError_t net_unsoftmax(cudaStream_t stream, enum number_type type, const struct net_scores *shape, const float *scores,
+                          void *shares);
 
 /* ---- Squeeze and excite (train_tokens.cu) ---- */
 

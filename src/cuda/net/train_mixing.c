@@ -23,7 +23,8 @@ struct head {
     const struct cuda_call *call;
     struct cuda_rooms rooms;
     size_t first, pictures, offset; /* offset: of its numbers in a row */
-    size_t width, keys;
+    size_t width;
+    struct net_scores scores; /* of all its pictures */
     struct keys sets[2];
 };
 
@@ -31,12 +32,21 @@ static size_t own_keys(const struct cuda_call *call) {
     return call->from.channels == 3 * call->to.channels ? call->from.height : 0;
 }
 
-static size_t all_keys(const struct cuda_call *call) {
-    return own_keys(call) + (call->step->second ? call->beside.height : 0);
+/* Of one picture. Both sets of keys begin at multiples of 16 bytes, as tensor cores want them. */
+static struct net_scores scores_of(const struct cuda_call *call) {
+    enum { GROUP = 8 };
+    const size_t own = own_keys(call), beside = call->step->second ? call->beside.height : 0;
+    const size_t start = (own + GROUP - 1) / GROUP * GROUP;
+    return (struct net_scores){.rows = call->to.height,
+                               .own = own,
+                               .start = start,
+                               .beside = beside,
+                               .stride = start + (beside + GROUP - 1) / GROUP * GROUP};
 }
 
 static size_t score_bytes(const struct cuda_call *call) {
-    return call->to.height * all_keys(call) * sizeof(float);
+    const struct net_scores scores = scores_of(call);
+    return scores.rows * scores.stride * sizeof(float);
 }
 
 struct cuda_rooms cuda_attention_rooms(const struct cuda_call *call) {
@@ -44,7 +54,7 @@ struct cuda_rooms cuda_attention_rooms(const struct cuda_call *call) {
     if (call->step->backward) {
         const size_t pictures = cuda_slice(call, score_bytes(call));
         cuda_reserve(&rooms, SCORES, pictures * score_bytes(call));
-        cuda_reserve(&rooms, SHARES, pictures * call->to.height * all_keys(call) * number_bytes(call->type));
+        cuda_reserve(&rooms, SHARES, pictures * score_bytes(call) / sizeof(float) * number_bytes(call->type));
     }
     return rooms;
 }
@@ -76,7 +86,7 @@ static void find_keys(struct head *head) {
                                                                          : NULL,
                                       .count = beside.height,
                                       .stride = beside.channels,
-                                      .start = own};
+                                      .start = head->scores.start};
     }
 }
 
@@ -98,11 +108,11 @@ static l3a_status multiply_rows(const struct head *head, const struct keys *set,
                                       .inner = head->width,
                                       .a_stride = stride,
                                       .b_stride = set->stride,
-                                      .c_stride = head->keys,
+                                      .c_stride = head->scores.stride,
                                       .batches = head->pictures,
                                       .a_step = queries * stride,
                                       .b_step = set->count * set->stride,
-                                      .c_step = queries * head->keys};
+                                      .c_step = queries * head->scores.stride};
     return cuda_train_multiply(call->device, &call->cuda->products, &what,
                                &(struct cuda_factors){.a = left, .b = right, .scale = scale},
                                (float *)cuda_room(call, &head->rooms, SCORES) + set->start);
@@ -119,11 +129,11 @@ static l3a_status give_set(const struct head *head, const struct keys *set, cons
                                       .m = set->count,
                                       .n = head->width,
                                       .inner = queries,
-                                      .a_stride = head->keys,
+                                      .a_stride = head->scores.stride,
                                       .b_stride = stride,
                                       .c_stride = set->stride,
                                       .batches = head->pictures,
-                                      .a_step = queries * head->keys,
+                                      .a_step = queries * head->scores.stride,
                                       .b_step = queries * stride,
                                       .c_step = set->count * set->stride};
     const char *shares = (const char *)cuda_room(call, &head->rooms, SHARES) + set->start * number_bytes(call->type);
@@ -140,11 +150,11 @@ static l3a_status give_queries(const struct head *head, const struct keys *set, 
                                       .m = queries,
                                       .n = head->width,
                                       .inner = set->count,
-                                      .a_stride = head->keys,
+                                      .a_stride = head->scores.stride,
                                       .b_stride = set->stride,
                                       .c_stride = stride,
                                       .batches = head->pictures,
-                                      .a_step = queries * head->keys,
+                                      .a_step = queries * head->scores.stride,
                                       .b_step = set->count * set->stride,
                                       .c_step = queries * stride};
     const char *shares = (const char *)cuda_room(call, &head->rooms, SHARES) + set->start * number_bytes(call->type);
@@ -155,7 +165,7 @@ static l3a_status give_queries(const struct head *head, const struct keys *set, 
 static l3a_status backward_head(const struct head *head) {
     const struct cuda_call *call = head->call;
     struct device *device = call->device;
-    const size_t rows = head->pictures * call->to.height, stride = call->from.channels, all = call->to.channels;
+    const size_t stride = call->from.channels, all = call->to.channels;
     const float scale = 1.0F / sqrtf((float)head->width);
     const char *queries = rows_at(head, call->input, call->from.height, stride, head->offset);
     const char *gradient = rows_at(head, call->out_gradient, call->to.height, all, head->offset);
@@ -168,7 +178,7 @@ static l3a_status backward_head(const struct head *head) {
             TRY(multiply_rows(head, &head->sets[i], queries, stride, head->sets[i].keys, scale));
         }
     }
-    TRY_CUDA(device, net_softmax(call->stream, call->type, rows, head->keys, scores, shares));
+    TRY_CUDA(device, net_softmax(call->stream, call->type, &head->scores, scores, shares));
     for (size_t i = 0; i < 2; i++) {
         const struct keys *set = &head->sets[i];
         if (set->count) {
@@ -178,7 +188,7 @@ static l3a_status backward_head(const struct head *head) {
             TRY(give_set(head, set, gradient, all, 1, set->gradients + to_values(head)));
         }
     }
-    TRY_CUDA(device, net_unsoftmax(call->stream, call->type, rows, head->keys, scores, shares));
+    TRY_CUDA(device, net_unsoftmax(call->stream, call->type, &head->scores, scores, shares));
     for (size_t i = 0; i < 2; i++) {
         const struct keys *set = &head->sets[i];
         if (set->count && call->in_gradient) {
@@ -205,7 +215,8 @@ l3a_status cuda_attention_backward(const struct cuda_call *call) {
                                 .pictures = call->pictures - first < most ? call->pictures - first : most,
                                 .offset = i * width,
                                 .width = width,
-                                .keys = all_keys(call)};
+                                .scores = scores_of(call)};
+            head.scores.rows *= head.pictures;
             find_keys(&head);
             TRY(backward_head(&head));
         }

@@ -38,7 +38,7 @@ static unsigned alignment_of(const struct cuda_product *what, const void *a, con
 
 /* ---- Preparing ---- */
 
-static l3a_status describe(struct device *device, const struct cuda_product *what, cublasLtMatmulDesc_t *made) {
+static l3a_status describe(struct device *device, const struct cuda_product *what, const void *bias, cublasLtMatmulDesc_t *made) {
     const cublasOperation_t first = what->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = what->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = what->biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -50,6 +50,7 @@ static l3a_status describe(struct device *device, const struct cuda_product *wha
     TRY_BLAS(device, cublasLtMatmulDescSetAttribute(*made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
     if (what->biased) {
         TRY_BLAS(device, cublasLtMatmulDescSetAttribute(*made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type));
+        TRY_BLAS(device, cublasLtMatmulDescSetAttribute(*made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     }
 done:
     return status;
@@ -119,11 +120,11 @@ static void close_product(struct cuda_prepared *product) {
     }
 }
 
-static l3a_status open_product(struct device *device, const struct cuda_product *what, unsigned alignment,
+static l3a_status open_product(struct device *device, const struct cuda_product *what, const void *bias, unsigned alignment,
                                struct cuda_prepared *made) {
     l3a_status status = L3A_OK;
     *made = (struct cuda_prepared){.what = *what, .alignment = alignment};
-    TRY(describe(device, what, &made->description));
+    TRY(describe(device, what, bias, &made->description));
     TRY(make_layout(device, what->type, what->transpose_b ? what->n : what->inner, what->transpose_b ? what->inner : what->n,
                     what->b_stride, what->batches, what->b_step, &made->first));
     TRY(make_layout(device, what->type, what->transpose_a ? what->inner : what->m, what->transpose_a ? what->m : what->inner,
@@ -156,8 +157,8 @@ done:
     return status;
 }
 
-static l3a_status find(struct device *device, struct cuda_products *products, const struct cuda_product *what, unsigned alignment,
-                       const struct cuda_prepared **found) {
+static l3a_status find(struct device *device, struct cuda_products *products, const struct cuda_product *what, const void *bias,
+                       unsigned alignment, const struct cuda_prepared **found) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < products->count; i++) {
         if (products->made[i].alignment == alignment && is_same(&products->made[i].what, what)) {
@@ -166,7 +167,7 @@ static l3a_status find(struct device *device, struct cuda_products *products, co
         }
     }
     TRY(make_room(device, products));
-    TRY(open_product(device, what, alignment, &products->made[products->count]));
+    TRY(open_product(device, what, bias, alignment, &products->made[products->count]));
     *found = &products->made[products->count++];
 done:
     return status;
@@ -187,7 +188,7 @@ l3a_status cuda_train_multiply(struct device *device, struct cuda_products *prod
                                const struct cuda_factors *factors, void *c) {
     const struct cuda_prepared *product = NULL;
     l3a_status status = L3A_OK;
-    TRY(find(device, products, what, alignment_of(what, factors->a, factors->b, c), &product));
+    TRY(find(device, products, what, factors->bias, alignment_of(what, factors->a, factors->b, c), &product));
     if (what->biased) {
         TRY_BLAS(device, cublasLtMatmulDescSetAttribute(product->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &factors->bias,
                                                         sizeof factors->bias));

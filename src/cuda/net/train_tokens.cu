@@ -65,42 +65,47 @@ __global__ void spread_largest(unsigned rows, unsigned first, unsigned channels,
 
 /* ---- The softmax of attention: a warp has a row ---- */
 
-template <class T> __global__ void softmax(size_t rows, unsigned keys, const float *scores, T *shares) {
-    const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+__device__ __forceinline__ bool is_key(const struct net_scores &shape, size_t at) {
+    return at < shape.own || (at >= shape.start && at < shape.start + shape.beside);
+}
+
+template <class T> __global__ void softmax(struct net_scores shape, const float *scores, T *shares) {
+    const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP, first = row * shape.stride;
     const unsigned lane = threadIdx.x % WARP;
-    if (row >= rows) {
+    if (row >= shape.rows) {
         return;
     }
     float most = -INFINITY, total = 0;
-    for (unsigned key = lane; key < keys; key += WARP) {
-        most = fmaxf(most, scores[row * keys + key]);
+    for (size_t at = lane; at < shape.stride; at += WARP) {
+        most = is_key(shape, at) ? fmaxf(most, scores[first + at]) : most;
     }
     for (int step = WARP / 2; step; step /= 2) {
         most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, step));
     }
-    for (unsigned key = lane; key < keys; key += WARP) {
-        total += expf(scores[row * keys + key] - most);
+    for (size_t at = lane; at < shape.stride; at += WARP) {
+        total += is_key(shape, at) ? expf(scores[first + at] - most) : 0.0F;
     }
     const float share = 1.0F / sum_warp(total);
-    for (unsigned key = lane; key < keys; key += WARP) {
-        narrow(expf(scores[row * keys + key] - most) * share, shares + row * keys + key);
+    for (size_t at = lane; at < shape.stride; at += WARP) {
+        narrow(is_key(shape, at) ? expf(scores[first + at] - most) * share : 0.0F, shares + first + at);
     }
 }
 
-template <class T> __global__ void unsoftmax(size_t rows, unsigned keys, const float *gradients, T *shares) {
-    const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+template <class T> __global__ void unsoftmax(struct net_scores shape, const float *gradients, T *shares) {
+    const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP, first = row * shape.stride;
     const unsigned lane = threadIdx.x % WARP;
     float sum = 0;
-    if (row >= rows) {
+    if (row >= shape.rows) {
         return;
     }
-    for (unsigned key = lane; key < keys; key += WARP) {
-        sum += widen(shares[row * keys + key]) * gradients[row * keys + key];
+    for (size_t at = lane; at < shape.stride; at += WARP) {
+        sum += is_key(shape, at) ? widen(shares[first + at]) * gradients[first + at] : 0.0F;
     }
     sum = sum_warp(sum);
-    for (unsigned key = lane; key < keys; key += WARP) {
-        T *own = shares + row * keys + key;
-        narrow(widen(*own) * (gradients[row * keys + key] - sum), own);
+    for (size_t at = lane; at < shape.stride; at += WARP) {
+        if (is_key(shape, at)) {
+            narrow(widen(shares[first + at]) * (gradients[first + at] - sum), shares + first + at);
+        }
     }
 }
 
@@ -218,12 +223,14 @@ cudaError_t net_spread_largest(cudaStream_t stream, enum number_type type, size_
                          (unsigned)channels, (const T *)from, (const T *)made, (const T *)gradient, (T *)to));
 }
 
-cudaError_t net_softmax(cudaStream_t stream, enum number_type type, size_t rows, size_t keys, const float *scores, void *shares) {
-    OF_TYPE(type, LAUNCH(softmax<T>, warps_for(rows), THREADS, 0, stream, rows, (unsigned)keys, scores, (T *)shares));
+cudaError_t net_softmax(cudaStream_t stream, enum number_type type, const struct net_scores *shape, const float *scores,
+                        void *shares) {
+    OF_TYPE(type, LAUNCH(softmax<T>, warps_for(shape->rows), THREADS, 0, stream, *shape, scores, (T *)shares));
 }
 
-cudaError_t net_unsoftmax(cudaStream_t stream, enum number_type type, size_t rows, size_t keys, const float *scores, void *shares) {
-    OF_TYPE(type, LAUNCH(unsoftmax<T>, warps_for(rows), THREADS, 0, stream, rows, (unsigned)keys, scores, (T *)shares));
+cudaError_t net_unsoftmax(cudaStream_t stream, enum number_type type, const struct net_scores *shape, const float *scores,
+                          void *shares) {
+    OF_TYPE(type, LAUNCH(unsoftmax<T>, warps_for(shape->rows), THREADS, 0, stream, *shape, scores, (T *)shares));
 }
 
 cudaError_t net_products_of_rows(cudaStream_t stream, enum number_type type, size_t count, size_t rows, size_t channels,
