@@ -154,6 +154,48 @@ static void the_memory_is_what_was_planned(void **unused) {
     }
 }
 
+/* The calls that a forward and a backward pass make, if only the last layers are trained. */
+static void check_frozen(struct work *work, l3a_context *context, const struct network_use *use) {
+    const struct network_back_end *back_end = network_back_end_of_device(context);
+    const float *gradients[NETWORK_OUTPUTS] = {work->outputs[0]};
+    struct network net = work->reading.network;
+    struct network_plan plan = {0};
+    void *state = NULL;
+    net.context = context;
+    assert_ok(context, back_end->plan(&net, use, &plan));
+    assert_true(plan.bytes < plan_of(work, context, 0).bytes && !plan.recomputes);
+    assert_ok(context, back_end->open(&net, use, &state));
+    const size_t opened = fake ? fake->calls : 0;
+    assert_ok(context, back_end->forward(state, work->pictures, COUNT, work->outputs));
+    const size_t forward = fake ? fake->calls : 0;
+    assert_ok(context, back_end->backward(state, gradients));
+    assert_true(!fake || fake->calls - forward < (forward - opened) / 2);
+    back_end->close(state);
+}
+
+/* Below the first layer that is trained, no values are kept, and nothing runs backward. */
+static void a_frozen_prefix_takes_nothing(void **unused) {
+    enum { LAYERS = 256, LAST = 3 };
+    (void)unused;
+    for (size_t i = 0; i < CASES; i++) {
+        struct parameter_use uses[LAYERS][PARAMETER_KINDS] = {{{.trained = false}}};
+        const struct network_use use = {
+            .training = true, .pictures = COUNT, .parameters = (const struct parameter_use(*)[PARAMETER_KINDS])uses};
+        struct work work;
+        l3a_context *context = NULL;
+        work_open(&work, &cases[i]);
+        assert_int_equal(device_context(&context), L3A_OK);
+        const size_t layers = work.reading.network.layer_count;
+        assert_true(layers <= LAYERS);
+        for (size_t j = (layers - LAST) * PARAMETER_KINDS; j < layers * PARAMETER_KINDS; j++) {
+            uses[j / PARAMETER_KINDS][j % PARAMETER_KINDS] = (struct parameter_use){.trained = true, .rate = 1};
+        }
+        check_frozen(&work, context, &use);
+        l3a_context_free(context);
+        work_close(&work);
+    }
+}
+
 /* The context's limit holds for training, too. */
 static void the_limit_of_the_device_counts(void **unused) {
     struct work work;
@@ -271,6 +313,7 @@ int main(int count, char **arguments) {
     static enum fake_failure failures[] = {NO_MEMORY, LAUNCH_FAILURE, DEVICE_LOST};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_memory_is_what_was_planned),
+        cmocka_unit_test(a_frozen_prefix_takes_nothing),
         cmocka_unit_test(the_limit_of_the_device_counts),
         cmocka_unit_test(less_memory_of_the_device_is_an_error),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[NO_MEMORY]),
