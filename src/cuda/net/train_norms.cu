@@ -88,8 +88,38 @@ __global__ void spread(struct net_affine affine, const float *shares, const T *i
     }
 }
 
-/* A warp has a row. */
-template <class T>
+/* With g the gradient times the factor: Σ (x − mean)², Σ g and Σ g (x − mean) of a row, first those of a lane. */
+struct row_sums {
+    float squares, level, tilt;
+};
+
+/* Returns 1 / deviation; then the gradient of x is scale · (g − level − (x − mean) · tilt). */
+__device__ __forceinline__ float settle_row(struct row_sums *sums, unsigned width, float epsilon) {
+    const float scale = rsqrtf(sum_warp(sums->squares) / (float)width + epsilon);
+    sums->level = sum_warp(sums->level) / (float)width;
+    sums->tilt = sum_warp(sums->tilt) / (float)width * scale * scale;
+    return scale;
+}
+
+/* The first lane keeps what the row's numbers have in common. */
+__device__ __forceinline__ void keep_means(size_t row, float mean, float scale, float *means) {
+    if (threadIdx.x % WARP == 0) {
+        means[2 * row] = mean;
+        means[2 * row + 1] = scale;
+    }
+}
+
+/* Float32 numbers beside V numbers of the values' type. */
+template <int V> __device__ __forceinline__ void load_floats(const float *from, float *to) {
+    enum { QUAD = 4 };
+#pragma unroll
+    for (int v = 0; v < V; v += QUAD) {
+        load<float, QUAD>(from + v, to + v);
+    }
+}
+
+/* A warp has a row, of which each lane keeps up to GROUPS groups of V numbers. */
+template <class T, int V, int GROUPS>
 __global__ void norm_rows(size_t rows, unsigned width, float epsilon, const float *factors, const T *in, const T *gradient,
                           bool adds, T *to, float *means) {
     const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP;
@@ -97,29 +127,104 @@ __global__ void norm_rows(size_t rows, unsigned width, float epsilon, const floa
     if (row >= rows) {
         return;
     }
+    float x[GROUPS][V] = {}, g[GROUPS][V] = {}, sum = 0;
+    struct row_sums sums = {0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++) {
+        const unsigned c = (i * WARP + lane) * V;
+        if (c < width) {
+            load<T, V>(in + row * width + c, x[i]);
+            load<T, V>(gradient + row * width + c, g[i]);
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            sum += x[i][v];
+        }
+    }
+    const float mean = sum_warp(sum) / (float)width;
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++) {
+        const unsigned c = (i * WARP + lane) * V;
+        if (c < width) {
+            float factor[V];
+            load_floats<V>(factors + c, factor);
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                x[i][v] -= mean;
+                g[i][v] *= factor[v];
+                sums.squares += x[i][v] * x[i][v];
+                sums.level += g[i][v];
+                sums.tilt += g[i][v] * x[i][v];
+            }
+        }
+    }
+    const float scale = settle_row(&sums, width, epsilon);
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++) {
+        const unsigned c = (i * WARP + lane) * V;
+        if (to && c < width) {
+            float before[V] = {};
+            if (adds) {
+                load<T, V>(to + row * width + c, before);
+            }
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                before[v] += scale * (g[i][v] - sums.level - x[i][v] * sums.tilt);
+            }
+            store<T, V>(before, to + row * width + c);
+        }
+    }
+    keep_means(row, mean, scale, means);
+}
+
+/* The same for rows of any width, which are read three times. */
+template <class T>
+__global__ void norm_rows_wide(size_t rows, unsigned width, float epsilon, const float *factors, const T *in, const T *gradient,
+                               bool adds, T *to, float *means) {
+    const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+    const unsigned lane = threadIdx.x % WARP;
+    if (row >= rows) {
+        return;
+    }
     const T *x = in + row * width, *g = gradient + row * width;
-    float sum = 0, squares = 0, level = 0, tilt = 0;
+    struct row_sums sums = {0, 0, 0};
+    float sum = 0;
     for (unsigned c = lane; c < width; c += WARP) {
         sum += widen(x[c]);
     }
     const float mean = sum_warp(sum) / (float)width;
     for (unsigned c = lane; c < width; c += WARP) {
         const float apart = widen(x[c]) - mean, part = widen(g[c]) * factors[c];
-        squares += apart * apart;
-        level += part;
-        tilt += part * apart;
+        sums.squares += apart * apart;
+        sums.level += part;
+        sums.tilt += part * apart;
     }
-    const float scale = rsqrtf(sum_warp(squares) / (float)width + epsilon);
-    level = sum_warp(level) / (float)width;
-    tilt = sum_warp(tilt) / (float)width * scale * scale;
+    const float scale = settle_row(&sums, width, epsilon);
     for (unsigned c = lane; to && c < width; c += WARP) {
-        const float made = scale * (widen(g[c]) * factors[c] - level - (widen(x[c]) - mean) * tilt);
+        const float made = scale * (widen(g[c]) * factors[c] - sums.level - (widen(x[c]) - mean) * sums.tilt);
         narrow((adds ? widen(to[row * width + c]) : 0.0F) + made, to + row * width + c);
     }
-    if (lane == 0) {
-        means[2 * row] = mean;
-        means[2 * row + 1] = scale;
+    keep_means(row, mean, scale, means);
+}
+
+template <class T>
+cudaError_t norm_rows_all(cudaStream_t stream, size_t rows, size_t width, float epsilon, const float *factors, const T *in,
+                          const T *gradient, bool adds, T *to, float *means) {
+    enum { V = wide<T>::COUNT };
+    const unsigned blocks = (unsigned)((rows + WARPS - 1) / WARPS), wanted = (unsigned)width;
+    const size_t groups = (width + WARP * V - 1) / (WARP * V);
+#define LAUNCH_ROWS(kernel)                                                                                                        \
+    LAUNCH(kernel, blocks, THREADS, 0, stream, rows, wanted, epsilon, factors, in, gradient, adds, to, means)
+    if (!divides<T>(width) || groups > 8) {
+        return LAUNCH_ROWS(norm_rows_wide<T>);
     }
+    return groups <= 1   ? LAUNCH_ROWS((norm_rows<T, V, 1>))
+           : groups <= 2 ? LAUNCH_ROWS((norm_rows<T, V, 2>))
+           : groups <= 3 ? LAUNCH_ROWS((norm_rows<T, V, 3>))
+           : groups <= 4 ? LAUNCH_ROWS((norm_rows<T, V, 4>))
+           : groups <= 6 ? LAUNCH_ROWS((norm_rows<T, V, 6>))
+                         : LAUNCH_ROWS((norm_rows<T, V, 8>));
+#undef LAUNCH_ROWS
 }
 
 template <class T>
@@ -166,6 +271,6 @@ cudaError_t net_affine_spread(cudaStream_t stream, enum number_type type, const 
 
 cudaError_t net_norm_rows(cudaStream_t stream, enum number_type type, size_t rows, size_t width, float epsilon,
                           const float *factors, const void *in, const void *gradient, bool adds, void *to, float *means) {
-    OF_TYPE(type, LAUNCH(norm_rows<T>, (unsigned)((rows + WARPS - 1) / WARPS), THREADS, 0, stream, rows, (unsigned)width, epsilon,
-                         factors, (const T *)in, (const T *)gradient, adds, (T *)to, means));
+    OF_TYPE(type,
+            norm_rows_all<T>(stream, rows, width, epsilon, factors, (const T *)in, (const T *)gradient, adds, (T *)to, means));
 }
