@@ -153,6 +153,27 @@ static void a_plan_counts_the_memory_of_the_device(void **unused) {
     l3a_context_free(with);
 }
 
+/* With the device "auto", the processor trains if there is no room. */
+static void without_room_the_processor_trains(void **unused) {
+    l3a_train_options options = {.size = sizeof options, .trained = "all", .batch = BATCH};
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        const l3a_context_options chosen = {
+            .size = sizeof chosen, .threads = 1, .device = "auto", .device_memory_limit = i ? 1 << 20 : 0};
+        l3a_context *with = NULL;
+        l3a_train_plan plan = {.size = sizeof plan};
+        assert_int_equal(l3a_context_create(&chosen, &with), L3A_OK);
+        const l3a_status status = l3a_train_prepare(with, network, dataset, dataset, &options, &plan);
+        if (status == L3A_ERROR_STATE && strstr(l3a_error_text(with), "cannot train networks")) {
+            print_message("skipped: the processor cannot train networks in this build (it has no oneDNN)\n");
+        } else {
+            assert_ok(with, status);
+        }
+        assert_string_equal(l3a_context_device(with), i ? "cpu" : "cuda:0");
+        l3a_context_free(with);
+    }
+}
+
 /* ---- Interruptions ---- */
 
 static void a_cancelled_training_goes_on_to_the_same_bytes(void **unused) {
@@ -209,9 +230,8 @@ static void a_lost_device_leaves_the_last_state(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_runs_give_the_same_bytes),
-        cmocka_unit_test(a_plan_counts_the_memory_of_the_device),
-        cmocka_unit_test(a_cancelled_training_goes_on_to_the_same_bytes),
+        cmocka_unit_test(two_runs_give_the_same_bytes),        cmocka_unit_test(a_plan_counts_the_memory_of_the_device),
+        cmocka_unit_test(without_room_the_processor_trains),   cmocka_unit_test(a_cancelled_training_goes_on_to_the_same_bytes),
         cmocka_unit_test(a_lost_device_leaves_the_last_state),
     };
     if (!fake_device_load(&fake)) {
