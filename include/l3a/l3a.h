@@ -1602,6 +1602,11 @@ L3A_PUBLIC l3a_status l3a_cache_measure(l3a_context *context, const char *folder
 L3A_PUBLIC l3a_status l3a_extract_cached(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
                                          const l3a_extract_options *options, const l3a_cache_options *cache,
                                          l3a_extract_report *report, l3a_features **features);
+/* A table of these pictures without looking at any: ids, labels, members and records are those that l3a_extract() would write, and
+ * the features are zeros. It is for planning an experiment, and for methods that look at pictures and not at features. The data set
+ * must outlive the table. views 0: 1. orient: as in l3a_picture_options. Since 0.17. */
+L3A_PUBLIC l3a_status l3a_features_blank(l3a_context *context, const l3a_backbone *backbone, const l3a_dataset *dataset,
+                                         size_t views, int orient, l3a_features **features);
 /* The splits that people learn from and measure on, as far as the kind of the data set says: trainval and test of VOC, train2014
  * and val2014 of COCO; otherwise both are "". Each text is cut to capacity. Since 0.16. */
 L3A_PUBLIC l3a_status l3a_dataset_usual_splits(l3a_context *context, const char *name, char *train, char *test, size_t capacity);

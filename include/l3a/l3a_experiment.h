@@ -24,11 +24,15 @@ typedef struct l3a_method_info {
     const char *help;   /* what it does */
     const char *source; /* who published it, where and when */
     const char *stores; /* what it keeps between phases */
-    int runs;           /* 0: listed only, because it trains the backbone itself */
+    /* 1: on features; 2: with the setting train-backbone alone; 0: listed only, because it trains the backbone itself. 2: since
+     * 0.17. */
+    int runs;
 } l3a_method_info;
 
 /* The methods in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
+/* 1 if the method looks at pictures and not at features, with these settings (train-backbone); otherwise 0. Since 0.17. */
+L3A_PUBLIC int l3a_method_sees_pictures(const char *name, const l3a_options *settings);
 /* Changes the options to those of a method that is a model: "l3a+", "acil", … Settings that were set by name stay if the method
  * allows it. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
@@ -150,6 +154,17 @@ typedef struct l3a_axis {
     size_t count;
 } l3a_axis;
 
+/* What methods look at that train the backbone (setting train-backbone): the network, and the pictures of the tables. Since 0.17.
+ */
+typedef struct l3a_backbone_training {
+    size_t size;                          /* sizeof the struct */
+    const char *checkpoint;               /* the path of the network */
+    const l3a_backbone_options *backbone; /* NULL: the defaults */
+    const l3a_picture_options *picture;   /* NULL: the defaults */
+    const l3a_dataset *train, *test;      /* a row of the training or test table is the picture with its id or, in a table without
+                                           * ids, the picture with its number */
+} l3a_backbone_training;
+
 typedef struct l3a_experiment_options {
     size_t size;                 /* sizeof the struct */
     l3a_features *train, *test;  /* both are needed; everything else has a default */
@@ -178,6 +193,8 @@ typedef struct l3a_experiment_options {
     size_t own_method_count;
     const char *adapted; /* how the backbone that made the features was adapted to the first phase; recorded, and said in the
                           * report. NULL: it was not. Since 0.16. */
+    const l3a_backbone_training *training; /* NULL: no method can train the backbone. Copied, but not what it points to. Since 0.17.
+                                            */
 } l3a_experiment_options;
 
 /* What an experiment would do. */

@@ -778,6 +778,17 @@ class l3a_axis(Structure):
     ]
 
 
+class l3a_backbone_training(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("checkpoint", c_char_p),
+        ("backbone", c_void_p),
+        ("picture", c_void_p),
+        ("train", c_void_p),
+        ("test", c_void_p),
+    ]
+
+
 class l3a_experiment_options(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -804,6 +815,7 @@ class l3a_experiment_options(Structure):
         ("own_methods", c_void_p),
         ("own_method_count", c_size_t),
         ("adapted", c_char_p),
+        ("training", c_void_p),
     ]
 
 
@@ -1242,6 +1254,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_cache_folder": (c_int, [c_void_p, c_char_p, c_size_t]),
     "l3a_cache_measure": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_extract_cached": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_features_blank": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p]),
     "l3a_dataset_usual_splits": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]),
     "l3a_train_recipe_at": (POINTER(l3a_train_recipe), [c_size_t]),
     "l3a_train_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -1249,6 +1262,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
+    "l3a_method_sees_pictures": (c_int, [c_char_p, c_void_p]),
     "l3a_method_options": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_state_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
     "l3a_state_get": (c_int, [c_void_p, c_char_p, c_int, c_size_t, c_void_p, c_void_p]),
@@ -1349,6 +1363,7 @@ TAKES_CONTEXT = frozenset([
     "l3a_cache_folder",
     "l3a_cache_measure",
     "l3a_extract_cached",
+    "l3a_features_blank",
     "l3a_dataset_usual_splits",
     "l3a_train_prepare",
     "l3a_train",

@@ -59,7 +59,8 @@ def run(train: Any = None, test: Any = None, protocol: str = "B0-C10", methods: 
         ``orient``, ``strict`` and ``half``; those of :meth:`l3a.Tagger.create` about the network, from ``pool`` to
         ``backbone_precision``; ``cache`` (a folder; False: that of the results) and ``cache_size`` in GiB; and ``adapt``, which is
         "none", "released", "norms" or "all", with ``adapt_seed``, ``adapt_epochs`` and ``adapt_rate``: train the backbone on the
-        first phase before it is frozen. ``l3a help run`` explains each.
+        first phase before it is frozen. ``l3a help run`` explains each. With the setting ``train_backbone="all"`` or "norms",
+        methods that can do so train the backbone in every phase.
 
     Ctrl-C stops at once; the finished phases, but for at most ten seconds of work, are in the folder, and ``resume=True``
     continues with the same result.
@@ -288,7 +289,7 @@ class _Request:
             else:
                 raise make_error(Status.ERROR_OPTION, f"{name}: a run takes one value, not {len(values)}", "use l3a.sweep")
         if self.methods == ["all"]:
-            self.methods = [decode(method.name) for method in listed("l3a_method_at") if method.runs]
+            self.methods = [decode(method.name) for method in listed("l3a_method_at") if method.runs == 1]
 
     def _views(self, *names: str) -> int:
         """The first of these settings that is given and not 0; 0 if none is."""
@@ -302,7 +303,10 @@ class _Request:
     def _open_tables(self, folder: str) -> Tuple[_Opened, _Opened]:
         if self.source is not None:
             views = (self._views("views") or 1, self._views("score-views", "views") or 1)
-            learned, scored = self.source.open(self.context, folder, views, self.protocol, self.orders, self.seeds[0], self.resume)
+            features = bool(self.axes) or not all(library.l3a_method_sees_pictures(encode(name), self.settings.handle)
+                                                  for name in self.methods)
+            learned, scored = self.source.open(self.context, folder, views, self.protocol, self.orders, self.seeds[0], self.resume,
+                                               features)
             return _Opened(learned, self.source.words(), _classes_of(learned)), _Opened(scored, [], _classes_of(scored))
         train = open_table(self.context, self.data[0], self.names, "train")
         names = self.names if self.names is not None else _for_test(self.data[1], train)
@@ -341,7 +345,8 @@ class _Request:
             pictures=None if self.pictures is None else encode(self.pictures))
         own = (ctypes.c_void_p * max(len(self.own), 1))(*(ctypes.addressof(each.table) for each in self.own))
         options.own_methods, options.own_method_count = ctypes.cast(own, ctypes.c_void_p), len(self.own)
-        options.adapted = None if self.source is None else self.source.adapted
+        if self.source is not None:
+            options.adapted, options.training = self.source.adapted, ctypes.addressof(self.source.training)
         orders = text_array(map(encode, self.orders))
         if len(self.orders) == 1:
             options.class_order = encode(self.orders[0])

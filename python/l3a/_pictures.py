@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ._array import problem
-from ._declarations import (l3a_adapt_options, l3a_cache_options, l3a_dataset_options, l3a_extract_options, l3a_extract_report,
+from ._declarations import (l3a_adapt_options, l3a_backbone_training, l3a_cache_options, l3a_dataset_options, l3a_extract_options, l3a_extract_report,
                             l3a_picture_options, l3a_train_options, l3a_train_plan)
 from ._library import Context, Handle, decode, encode, path_bytes, setting_text, sized
 from ._network import Choices, choice, network_options
@@ -38,6 +38,7 @@ class Pictures:
         if not self.options["cache_size"] > 0:
             raise problem(f"cache_size is {self.options['cache_size']!r}", "give a number of GiB above 0")
         self.adapted: Optional[bytes] = None  # how the backbone was adapted
+        self.training: Any = None  # what methods look at that train the backbone
 
     def words(self) -> List[str]:
         """The options of the command."""
@@ -90,14 +91,27 @@ class Pictures:
         context.call("l3a_adapt", *given, path_bytes(path), None)
         return path_bytes(path)
 
+    def _offer(self, checkpoint: bytes, datasets: Sequence[Handle]) -> None:
+        """What methods look at that train the backbone."""
+        network = network_options(*("float32" if name == "backbone_precision" else self.options[name] for name in NETWORK))
+        self.training = sized(l3a_backbone_training, checkpoint=checkpoint, train=datasets[0].handle, test=datasets[1].handle)
+        self.training.backbone, self.training.picture = ctypes.addressof(network), ctypes.addressof(self.picture)
+        self._kept = network, datasets
+
     def open(self, context: Context, folder: str, views: Sequence[int], protocol: str, orders: Sequence[str], seed: int,
-             resume: bool) -> Tuple[Handle, Handle]:
-        """The tables to learn from and to measure on. views: of each."""
+             resume: bool, features: bool) -> Tuple[Handle, Handle]:
+        """The tables to learn from and to measure on. views: of each. features: a method looks at them, and not at the pictures."""
         datasets = self._open_datasets(context)
         checkpoint = path_bytes(self.backbone)
         if self.how is not None:
             checkpoint = self._adapt(context, datasets[0], folder, protocol, orders, seed, resume)
+        self._offer(checkpoint, datasets)
         backbone = context.make("l3a_backbone_free", "l3a_backbone_open", checkpoint, ctypes.byref(self.network))
+        if not features:
+            blank = [context.make("l3a_features_free", "l3a_features_blank", backbone.handle, dataset.handle, 1, self.picture.orient)
+                     for dataset in datasets]
+            backbone.free()
+            return blank[0], blank[1]
         cache = sized(l3a_cache_options, limit=int(self.options["cache_size"] * 2 ** 30))
         own = self.options["cache"]
         if own is False:

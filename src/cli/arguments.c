@@ -178,6 +178,11 @@ static int store(struct arguments *arguments, const struct match *match, const c
     return EXIT_DONE;
 }
 
+/* What a setting means whose value is left out, such as --train-backbone; NULL: it needs one. */
+static const char *value_left_out(const l3a_option_info *setting) {
+    return setting && setting->choices && strncmp(setting->choices, "off|all|", 8) == 0 ? "all" : NULL;
+}
+
 int arguments_parse(struct arguments *arguments, int count, char **texts, int *threads) {
     bool only_positionals = false;
     arguments->positionals = (const char *const *)texts;
@@ -202,6 +207,9 @@ int arguments_parse(struct arguments *arguments, int count, char **texts, int *t
             return unknown_option(arguments, text, name, length);
         }
         const char *value = name[length] == '=' && strcmp(text, "-h") != 0 ? name + length + 1 : NULL;
+        if (match.takes_value && !value && (i + 1 == count || texts[i + 1][0] == '-')) {
+            value = value_left_out(match.setting);
+        }
         if (match.takes_value && !value) {
             if (i + 1 == count) {
                 return complain(arguments, "%s needs a value", text);

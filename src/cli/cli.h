@@ -413,11 +413,14 @@ struct request {
     l3a_experiment_options options;
     l3a_options *settings;
     struct list methods, orders, seeds;
-    uint64_t *numbers;        /* the seeds */
-    l3a_dataset *datasets[2]; /* what tables of a plan refer to … */
-    float *blank[2];          /* … with their features */
-    size_t bad;               /* pictures that could not be read */
-    char adapted[600];        /* how the backbone was adapted; "": it was not */
+    uint64_t *numbers;              /* the seeds */
+    l3a_dataset *datasets[2];       /* the pictures of the tables, or NULL */
+    size_t bad;                     /* pictures that could not be read */
+    char adapted[600];              /* how the backbone was adapted; "": it was not */
+    l3a_backbone_training training; /* what methods look at that train the backbone … */
+    char trained[4096];             /* … its path … */
+    l3a_backbone_options network;   /* … and its options */
+    l3a_picture_options picture;
 };
 
 /* How a command shows an experiment. */

@@ -54,7 +54,7 @@ static bool list_all_methods(struct list *list) {
     }
     list->items = calloc(count + 1, sizeof *list->items);
     for (size_t i = 0; list->items && i < count; i++) {
-        if (l3a_method_at(i)->runs) {
+        if (l3a_method_at(i)->runs == 1) {
             list->items[list->count++] = l3a_method_at(i)->name;
         }
     }
@@ -99,7 +99,6 @@ void request_free(struct request *request) {
     l3a_features_free(request->options.train);
     l3a_features_free(request->options.test);
     for (size_t i = 0; i < 2; i++) {
-        free(request->blank[i]);
         l3a_dataset_free(request->datasets[i]);
     }
 }

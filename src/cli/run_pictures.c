@@ -18,7 +18,7 @@ struct set {
     l3a_dataset *dataset;
     l3a_extract_options options;
     l3a_features **table;
-    float *blank; /* zeros, in place of features */
+    bool blank; /* the table has no features, or not yet */
     l3a_extract_report report;
 };
 
@@ -160,30 +160,18 @@ static int open_sources(struct pictures *pictures) {
 
 /* ---- Doing it ---- */
 
-/* A table with the labels of a data set, whose features are all zeros. */
 static l3a_status open_blank(const struct pictures *pictures, struct set *set) {
-    const size_t rows = l3a_dataset_rows(set->dataset), classes = l3a_dataset_class_count(set->dataset);
-    const size_t width = l3a_backbone_describe(pictures->backbone)->width;
-    const char **names = calloc(classes, sizeof *names);
-    l3a_status status = L3A_ERROR_MEMORY;
-    set->blank = calloc(rows, l3a_view_rows(set->options.views) * width * sizeof *set->blank);
-    for (size_t i = 0; names && i < classes; i++) {
-        names[i] = l3a_dataset_class(set->dataset, i);
-    }
-    if (names && set->blank) {
-        status = l3a_features_wrap(pictures->arguments->context, set->blank, l3a_dataset_labels(set->dataset), rows,
-                                   set->options.views, width, names, classes, set->table);
-    }
-    free(names);
+    const l3a_status status = l3a_features_blank(pictures->arguments->context, pictures->backbone, set->dataset, set->options.views,
+                                                 pictures->picture.orient, set->table);
+    set->blank = status == L3A_OK;
     return status;
 }
 
 static void close_blank(struct set *set) {
     if (set->blank) {
         l3a_features_free(*set->table);
-        free(set->blank);
         *set->table = NULL;
-        set->blank = NULL;
+        set->blank = false;
     }
 }
 
@@ -230,6 +218,15 @@ static int explain_step(const struct pictures *pictures, l3a_status status) {
     return code;
 }
 
+/* Whether a method looks at features; the others look at pictures. */
+static bool features_are_needed(const struct request *request) {
+    bool needed = false;
+    for (size_t i = 0; i < request->options.method_count; i++) {
+        needed = needed || !l3a_method_sees_pictures(request->options.methods[i], request->settings);
+    }
+    return needed || request->options.axis_count;
+}
+
 /* Extracts what is missing. */
 static int extract_missing(struct pictures *pictures, size_t *bad) {
     bool described = pictures->arguments->quiet;
@@ -258,7 +255,7 @@ static int open_for_plan(struct pictures *pictures, const struct request *reques
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < SETS && status == L3A_OK; i++) {
         struct set *set = &pictures->sets[i];
-        status = pictures->adapt.how ? L3A_OK : extract(pictures, set, true);
+        status = pictures->adapt.how || !features_are_needed(request) ? L3A_OK : extract(pictures, set, true);
         if (status == L3A_OK && !*set->table) {
             status = open_blank(pictures, set);
         }
@@ -374,6 +371,20 @@ static int check_folder(const struct arguments *arguments) {
     return EXIT_USAGE;
 }
 
+/* What methods look at that train the backbone: that of the command, before it is adapted. */
+static void offer_training(const struct pictures *pictures, struct request *request) {
+    snprintf(request->trained, sizeof request->trained, "%s", argument(pictures->arguments, "backbone"));
+    request->network = pictures->trained_network;
+    request->picture = pictures->picture;
+    request->training = (l3a_backbone_training){.size = sizeof request->training,
+                                                .checkpoint = request->trained,
+                                                .backbone = &request->network,
+                                                .picture = &request->picture,
+                                                .train = pictures->sets[TRAIN].dataset,
+                                                .test = pictures->sets[TEST].dataset};
+    request->options.training = &request->training;
+}
+
 /* Looks at what is given, and for whether it fits together. */
 static int prepare(struct pictures *pictures, struct request *request) {
     int code = check_folder(pictures->arguments);
@@ -385,6 +396,7 @@ static int prepare(struct pictures *pictures, struct request *request) {
     code = code == EXIT_DONE ? open_sources(pictures) : code;
     pictures->trained_network = pictures->network;
     pictures->trained_network.precision = L3A_NETWORK_FLOAT32;
+    offer_training(pictures, request);
     code = code == EXIT_DONE && pictures->adapt.how ? plan_adaptation(pictures, request) : code;
     return code == EXIT_DONE ? open_for_plan(pictures, request) : code;
 }
@@ -394,6 +406,9 @@ static int open_tables(struct pictures *pictures, struct request *request) {
     int code = prepare(pictures, request);
     for (size_t i = 0; i < SETS; i++) {
         struct set *set = &pictures->sets[i];
+        if (code == EXIT_DONE && set->blank && !features_are_needed(request)) {
+            continue;
+        }
         if (code == EXIT_DONE && dry && set->blank) {
             printf("features of %zu %s are to be extracted first\n", l3a_dataset_rows(set->dataset),
                    plural(l3a_dataset_rows(set->dataset), "picture", "pictures"));
@@ -404,7 +419,10 @@ static int open_tables(struct pictures *pictures, struct request *request) {
     if (code == EXIT_DONE && !dry && pictures->adapt.how) {
         code = adapt(pictures);
     }
-    return code == EXIT_DONE && !dry ? extract_missing(pictures, &request->bad) : code;
+    if (code == EXIT_DONE && pictures->adapted[0]) {
+        snprintf(request->trained, sizeof request->trained, "%s", pictures->adapted);
+    }
+    return code == EXIT_DONE && !dry && features_are_needed(request) ? extract_missing(pictures, &request->bad) : code;
 }
 
 int open_picture_tables(const struct arguments *arguments, struct request *request) {
@@ -413,12 +431,7 @@ int open_picture_tables(const struct arguments *arguments, struct request *reque
     const int code = open_tables(&pictures, request);
     l3a_backbone_free(pictures.backbone);
     for (size_t i = 0; i < SETS; i++) {
-        request->blank[i] = pictures.sets[i].blank;
-        if (pictures.sets[i].blank) {
-            request->datasets[i] = pictures.sets[i].dataset;
-        } else {
-            l3a_dataset_free(pictures.sets[i].dataset);
-        }
+        request->datasets[i] = pictures.sets[i].dataset;
     }
     return code;
 }

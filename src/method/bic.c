@@ -32,19 +32,24 @@ struct bic {
 static void held_free(struct bic *bic) {
     release(bic->head.context, bic->held.features);
     release(bic->head.context, bic->held.labels);
+    release(bic->head.context, bic->held.pictures);
+    release(bic->head.context, bic->held.checksums);
     bic->held = (struct rows){0};
 }
 
 /* Moves a row to the held-out ones; the last row takes its place. */
 static void take_row(struct rows *rows, size_t row, struct rows *held) {
     const size_t inputs = rows->inputs, classes = rows->classes, last = --rows->count;
-    memcpy(held->features + held->count * inputs, rows->features + row * inputs, inputs * sizeof *rows->features);
     memcpy(held->labels + held->count * classes, rows->labels + row * classes, classes);
-    held->count++;
-    if (row != last) {
-        memcpy(rows->features + row * inputs, rows->features + last * inputs, inputs * sizeof *rows->features);
-        memcpy(rows->labels + row * classes, rows->labels + last * classes, classes);
+    memmove(rows->labels + row * classes, rows->labels + last * classes, classes);
+    if (rows->pictures) {
+        held->pictures[held->count] = rows->pictures[row];
+        rows->pictures[row] = rows->pictures[last];
+    } else {
+        memcpy(held->features + held->count * inputs, rows->features + row * inputs, inputs * sizeof *rows->features);
+        memmove(rows->features + row * inputs, rows->features + last * inputs, inputs * sizeof *rows->features);
     }
+    held->count++;
 }
 
 static size_t held_in_memory(const struct memory *memory) {
@@ -63,7 +68,11 @@ static l3a_status prepare(struct head *head, struct rows *rows) {
     held_free(bic);
     bic->held.inputs = rows->inputs;
     bic->held.classes = rows->classes;
-    TRY(allocate(head->context, wanted, rows->inputs * sizeof(float), &bic->held.features));
+    if (rows->pictures) {
+        TRY(allocate(head->context, wanted, sizeof *bic->held.pictures, &bic->held.pictures));
+    } else {
+        TRY(allocate(head->context, wanted, rows->inputs * sizeof(float), &bic->held.features));
+    }
     TRY(allocate(head->context, wanted, rows->classes, &bic->held.labels));
     while (bic->held.count < wanted && rows->count > 1) {
         take_row(rows, (size_t)(stream_uniform(&head->random) * (double)rows->count), &bic->held);
@@ -208,9 +217,13 @@ done:
     return status;
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status finish(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
     double at[2] = {1, 0}; /* α, β */
+    if (head->network) {
+        TRY(head_network_look(head, &((struct bic *)head)->held));
+        TRY(head_network_look_at_memory(head));
+    }
     TRY(measure_bias(head, rows, at));
     if (at[0] > 0) {
         correct(head, at[0], at[1]);

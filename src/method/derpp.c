@@ -21,7 +21,7 @@ static void match_scores(const struct head *head, struct batch *batch) {
     const struct derpp *derpp = (const struct derpp *)head;
     for (size_t i = batch->last; i < batch->rows; i++) {
         const float *stored = derpp->scores + batch->slots[i] * head->classes, *scores = batch->scores + i * head->classes;
-        const float scale = (float)(2 * head->tuning.lambda) / (float)(batch->rows - batch->last);
+        const float scale = (float)(2 * head->tuning.lambda) * head_row_share(head, batch->rows - batch->last);
         float *gradient = batch->gradient + i * head->classes;
         memset(gradient, 0, head->classes * sizeof *gradient);
         for (size_t k = 0; k < derpp->known[batch->slots[i]]; k++) {

@@ -63,7 +63,14 @@ l3a_status head_create(l3a_context *context, const struct head_rules *rules, con
     head->scored = scored_views(&settings->model);
     head->inputs = head->stored = width + 1;
     head->memory.inputs = view_rows(head->views) * head->stored;
-    if (settings->method.head_input == L3A_HEAD_INPUT_LAYER) {
+    if (settings->method.train_backbone != L3A_TRAIN_BACKBONE_OFF) {
+        FAIL_IF(head->views > 1 || head->scored > 1, context, L3A_ERROR_OPTION, "leave --views out, or --train-backbone",
+                "a network that is trained sees whole pictures, without views");
+        FAIL_IF(settings->method.head_input == L3A_HEAD_INPUT_LAYER, context, L3A_ERROR_OPTION,
+                "leave --head-input out, or --train-backbone", "the head of a network that is trained is on its features");
+        head->memory.of_pictures = true;
+        TRY(head_network_create(head, settings));
+    } else if (settings->method.head_input == L3A_HEAD_INPUT_LAYER) {
         TRY(create_layer(head, &settings->model, width));
     }
     *state = head;
@@ -80,6 +87,7 @@ void head_free(void *state) {
     if (head->rules->release) {
         head->rules->release(head);
     }
+    head_network_free(head);
     memory_free(head->context, &head->memory);
     release(head->context, head->layer.matrix);
     release(head->context, head->coefficients);
@@ -102,10 +110,13 @@ l3a_status head_widen(const struct head *head, float **array) {
 static l3a_status add_classes(struct head *head, size_t classes) {
     l3a_status status = L3A_OK;
     const uint64_t stream = random_bits(head->seed, STREAM_COEFFICIENTS);
-    const double bound = 1 / sqrt((double)head->inputs - 1);
     head->old = head->classes;
     head->classes += classes;
-    if (head->rules->distils != DISTIL_NONE && head->old) {
+    if (head->network) {
+        TRY(head_network_begin(head));
+    }
+    const double bound = 1 / sqrt((double)head->inputs - 1);
+    if (head->rules->distils != DISTIL_NONE && head->old && head_has_coefficients(head)) {
         release(head->context, head->old_coefficients);
         head->old_coefficients = NULL;
         TRY(allocate(head->context, head->old, head->inputs * sizeof *head->old_coefficients, &head->old_coefficients));
@@ -113,6 +124,9 @@ static l3a_status add_classes(struct head *head, size_t classes) {
     }
     if (head->memory.count) {
         TRY(memory_resize(head->context, &head->memory, head->memory.capacity, head->classes));
+    }
+    if (!head_has_coefficients(head)) {
+        goto done;
     }
     TRY(head_widen(head, &head->coefficients));
     for (size_t i = head->old * head->inputs; i < head->classes * head->inputs; i++) {
@@ -125,6 +139,26 @@ done:
 static void rows_free(l3a_context *context, struct rows *rows) {
     release(context, rows->features);
     release(context, rows->labels);
+    release(context, rows->pictures);
+    release(context, rows->checksums);
+}
+
+/* Which pictures there are, and their labels. */
+static l3a_status rows_list(l3a_context *context, const struct lesson *lesson, struct rows *rows) {
+    l3a_status status = L3A_OK;
+    size_t *chosen = NULL;
+    TRY(lesson_rows(lesson, &chosen, &rows->count));
+    rows->classes = lesson->last - lesson->first;
+    TRY(allocate(context, rows->count, rows->classes, &rows->labels));
+    TRY(allocate(context, rows->count, sizeof *rows->pictures, &rows->pictures));
+    TRY(allocate_zeroed(context, rows->count, sizeof *rows->checksums, &rows->checksums));
+    TRY(features_gather_labels(lesson->train, chosen, rows->count, lesson->columns + lesson->first, rows->classes, rows->labels));
+    for (size_t i = 0; i < rows->count; i++) {
+        rows->pictures[i] = chosen[i];
+    }
+done:
+    release(context, chosen);
+    return status;
 }
 
 static l3a_status rows_read(l3a_context *context, const struct lesson *lesson, struct rows *rows) {
@@ -192,13 +226,22 @@ l3a_status head_learn_rows(struct head *head, struct rows *rows) {
     FAIL_IF(head->rules->joins && !head_memory_of_class(head), head->context, L3A_ERROR_OPTION,
             "use a larger memory, or memory-per class", "a memory of %zu images in all is less than one for each of %zu classes",
             head->tuning.memory, head->total_classes);
+    if (head->network) {
+        TRY(head_network_keep_old(head));
+    }
     TRY(add_classes(head, rows->classes));
     if (head->rules->prepare) {
         TRY(head->rules->prepare(head, rows));
     }
     TRY(head_train(head, rows));
+    if (head->network && head->rules->looks) {
+        TRY(head_network_look(head, rows));
+    }
     if (head->rules->finish) {
         TRY(head->rules->finish(head, rows));
+    }
+    if (head->network) {
+        TRY(head_network_finish(head));
     }
 done:
     return status;
@@ -208,7 +251,13 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
     struct head *head = state;
     l3a_status status = L3A_OK;
     struct rows rows = {0};
-    TRY(rows_read(head->context, lesson, &rows));
+    if (head->network) {
+        head_network_use(head, lesson->training);
+        head->network->progress = lesson->progress;
+        TRY(rows_list(head->context, lesson, &rows));
+    } else {
+        TRY(rows_read(head->context, lesson, &rows));
+    }
     head->total_classes = lesson->bounds[lesson->phases];
     outcome->images = rows.count;
     TRY(head_learn_rows(head, &rows));

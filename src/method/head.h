@@ -1,4 +1,5 @@
-/* A linear head on frozen features, trained by gradient descent: what finetune and similar methods have in common.
+/* A linear head on frozen features, trained by gradient descent: what finetune and similar methods have in common. With the setting
+ * train-backbone, the network below is trained as well (head_network.h).
  *
  * A method is a set of rules: settings, hooks into the training of a phase, and a struct that begins with a struct head. Its file
  * also defines the learner, whose functions other than create() are the head's.
@@ -12,6 +13,7 @@
 #include "algebra/algebra.h"
 #include "base/stream.h"
 #include "base/views.h"
+#include "method/head_network.h"
 #include "method/method.h"
 #include "method/replay.h"
 #include "method/state.h"
@@ -20,6 +22,7 @@
 
 /* The rows of one step. The first `fresh` rows are the epoch's next ones; the others were drawn from the memory. */
 struct batch {
+    size_t first;             /* where in the epoch's order its rows begin */
     size_t fresh, last, rows; /* the last draw from the memory begins at `last` */
     bool last_pass;           /* over the phase */
     float *stored;            /* [rows x stored] */
@@ -54,10 +57,10 @@ struct head;
 /* An array that a method keeps between phases, with a row for each class or for each image in the memory. */
 struct head_array {
     const char *name;
-    size_t place;    /* of the pointer to it, in the method's struct */
-    l3a_number type; /* L3A_NUMBER_INT64: uint64_t */
-    enum { EACH_CLASS, EACH_STORED } rows;
-    enum { OF_ONE, OF_CLASSES, OF_INPUTS, OF_IMAGE } columns; /* OF_IMAGE: its features */
+    size_t place;                                                         /* of the pointer to it, in the method's struct */
+    l3a_number type;                                                      /* L3A_NUMBER_INT64: uint64_t */
+    enum { EACH_CLASS, EACH_STORED, NETWORK_ONCE, PICTURES } rows;        /* the last two: none, unless a network is trained */
+    enum { OF_ONE, OF_CLASSES, OF_INPUTS, OF_IMAGE, OF_NETWORK } columns; /* OF_IMAGE: its features; OF_NETWORK: its numbers */
 };
 
 /* A hook is NULL if there is nothing to do. */
@@ -77,13 +80,20 @@ struct head_rules {
     /* Called after a step; `shown` are the numbers of the phase's rows in it. */
     void (*stepped)(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch);
     /* Called after a phase was trained. */
-    l3a_status (*finish)(struct head *head, const struct rows *rows);
+    bool looks; /* … and then looks at the features of the phase's rows, and of the memory's */
+    l3a_status (*finish)(struct head *head, struct rows *rows);
     void (*release)(struct head *head);
     /* What is kept between phases, besides the coefficients and the memory. */
     const struct head_array *kept;
     size_t kept_count;
     /* Called after these arrays were loaded: checks their numbers, and makes what was not saved. */
     l3a_status (*resume)(struct head *head, const l3a_state *from);
+    /* Arrays of float32 that steps change, with a trained network: what is kept between two epochs of a phase (head_progress.c). */
+    const struct head_array *during;
+    size_t during_count;
+    /* With a trained network. NULL: as every method. */
+    const struct trained_tuning *trained;
+    const struct head_network_rules *network;
 };
 
 /* The random layer, on the processor: training takes small steps. */
@@ -112,7 +122,20 @@ struct head {
     float *coefficients;     /* [classes x inputs] */
     float *old_coefficients; /* [old x inputs], before the phase; distilling methods only */
     struct memory memory;
+    bool in_order;                /* the rows of a phase are shown as they are listed, not in random order */
+    struct head_network *network; /* that makes the features; NULL: it is frozen, and they are given */
 };
+
+/* Whether the scores are made from features by coefficients, and not by the network itself or by the method. */
+static inline bool head_has_coefficients(const struct head *head) {
+    const struct head_network_rules *rules = head->network ? head->rules->network : NULL;
+    return !(rules && (rules->scores || rules->score));
+}
+
+/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum. */
+static inline float head_row_share(const struct head *head, size_t rows) {
+    return head->network ? 1 : 1 / (float)rows;
+}
 
 /* What a learner's create() calls. */
 l3a_status head_create(l3a_context *context, const struct head_rules *rules, const struct tuning *tuning,
@@ -124,7 +147,13 @@ void head_free(void *state);
 l3a_status head_save(void *state, l3a_state *into);
 l3a_status head_load(void *state, const l3a_state *from);
 
-#define HEAD_SETTINGS "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|"
+#define HEAD_SETTINGS "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|train-backbone|"
+
+/* What all such learners have in common. */
+#define HEAD_LEARNER_FUNCTIONS                                                                                                     \
+    .learn = head_learn, .score = head_score, .thresholds = head_thresholds, .free = head_free, .save = head_save,                 \
+    .load = head_load, .layer_settings = "|dim|skip-features|", .trained_settings = "|backbone-rate|", .holds_images = true,       \
+    .plan = head_network_plan, .score_pictures = head_score_pictures
 
 /* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
 #define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
@@ -134,16 +163,7 @@ l3a_status head_load(void *state, const l3a_state *from);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {.create = name##_create,                                                                \
-                                           .learn = head_learn,                                                                    \
-                                           .score = head_score,                                                                    \
-                                           .thresholds = head_thresholds,                                                          \
-                                           .free = head_free,                                                                      \
-                                           .save = head_save,                                                                      \
-                                           .load = head_load,                                                                      \
-                                           .settings = HEAD_SETTINGS,                                                              \
-                                           .layer_settings = "|dim|skip-features|",                                                \
-                                           .holds_images = true}
+    const struct learner name##_learner = {.create = name##_create, .settings = HEAD_SETTINGS, HEAD_LEARNER_FUNCTIONS}
 
 /* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);
@@ -163,6 +183,6 @@ size_t head_memory_of_class(const struct head *head);
 /* Learns the rows of a phase; total_classes must be set. */
 l3a_status head_learn_rows(struct head *head, struct rows *rows);
 /* Trains all classes on a phase's rows. */
-l3a_status head_train(struct head *head, const struct rows *rows);
+l3a_status head_train(struct head *head, struct rows *rows);
 
 #endif

@@ -11,6 +11,8 @@ static const struct head_array common[] = {
     {"coefficients", offsetof(struct head, coefficients), L3A_NUMBER_FLOAT32, EACH_CLASS, OF_INPUTS},
     {"memory.features", offsetof(struct head, memory.features), L3A_NUMBER_FLOAT32, EACH_STORED, OF_IMAGE},
     {"memory.labels", offsetof(struct head, memory.labels), L3A_NUMBER_INT8, EACH_STORED, OF_CLASSES},
+    {"memory.pictures", offsetof(struct head, memory.pictures), L3A_NUMBER_INT64, PICTURES, OF_ONE},
+    {"memory.checksums", offsetof(struct head, memory.checksums), L3A_NUMBER_INT64, PICTURES, OF_ONE},
 };
 
 enum { COMMON = sizeof common / sizeof common[0] };
@@ -20,10 +22,20 @@ static const struct head_array *array_at(const struct head *head, size_t index) 
 }
 
 static void shape_of(const struct head *head, const struct head_array *array, uint64_t shape[2]) {
-    const size_t columns[] = {
-        [OF_ONE] = 1, [OF_CLASSES] = head->classes, [OF_INPUTS] = head->inputs, [OF_IMAGE] = head->memory.inputs};
-    shape[0] = array->rows == EACH_CLASS ? head->classes : head->memory.count;
+    const size_t rows[] = {
+        [EACH_CLASS] = head->classes, [EACH_STORED] = head->memory.count, [NETWORK_ONCE] = 1, [PICTURES] = head->memory.count};
+    const size_t columns[] = {[OF_ONE] = 1,
+                              [OF_CLASSES] = head->classes,
+                              [OF_INPUTS] = head->inputs,
+                              [OF_IMAGE] = head->memory.inputs,
+                              [OF_NETWORK] = head->network ? head->network->trained_numbers : 0};
+    shape[0] = rows[array->rows];
     shape[1] = columns[array->columns];
+}
+
+static bool is_kept(const struct head *head, const struct head_array *array) {
+    const bool coefficients = array == &common[0];
+    return coefficients ? head_has_coefficients(head) : head->network || (array->rows != NETWORK_ONCE && array->rows != PICTURES);
 }
 
 l3a_status head_save(void *state, l3a_state *into) {
@@ -39,9 +51,15 @@ l3a_status head_save(void *state, l3a_state *into) {
         const struct head_array *array = array_at(head, i);
         const void *data;
         uint64_t shape[2];
+        if (!is_kept(head, array)) {
+            continue;
+        }
         memcpy(&data, (const char *)head + array->place, sizeof data);
         shape_of(head, array, shape);
         TRY(l3a_state_put(into, array->name, array->type, shape, 2, data));
+    }
+    if (head->network) {
+        TRY(head_network_save(head, into));
     }
 done:
     return status;
@@ -63,9 +81,15 @@ l3a_status head_load(void *state, const l3a_state *from) {
     head->classes = memory->classes = from->classes;
     memory->count = memory->capacity = (size_t)numbers[STORED];
     memory->seen = numbers[OFFERED];
+    if (head->network) {
+        TRY(head_network_load_state(head, from));
+    }
     for (size_t i = 0; i < COMMON + head->rules->kept_count; i++) {
         const struct head_array *array = array_at(head, i);
         uint64_t shape[2];
+        if (!is_kept(head, array)) {
+            continue;
+        }
         shape_of(head, array, shape);
         TRY(state_copy(from, array->name, array->type, 2, shape, (char *)head + array->place));
     }

@@ -9,6 +9,9 @@
 #include "method/options.h"
 #include "l3a/l3a_experiment.h"
 
+struct training_source; /* train/training_source.h */
+struct state_progress;  /* method/state.h */
+
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
     l3a_features *train;
@@ -16,7 +19,9 @@ struct lesson {
     const size_t *columns;    /* of all classes, in the training table */
     const size_t *bounds;     /* of the protocol's phases: `phases` + 1 numbers */
     size_t phases;
-    size_t first, last; /* the classes that are new in this lesson */
+    size_t first, last;                     /* the classes that are new in this lesson */
+    const struct training_source *training; /* the pictures of the table, and a network to train; NULL: there are none */
+    const struct state_progress *progress;  /* NULL: a learner that is stopped in the lesson begins it again */
 };
 
 struct outcome {
@@ -26,6 +31,13 @@ struct outcome {
 };
 
 struct method;
+
+/* What it takes to train a network. */
+struct training_need {
+    uint64_t memory;
+    double passes; /* how often a picture goes through it, forward and backward … */
+    double flops;  /* … and what one of these takes */
+};
 
 /* The functions of a learner; the state is private to it. */
 struct learner {
@@ -45,9 +57,15 @@ struct learner {
     bool is_model; /* the state is an l3a_model */
     /* The settings that its results depend on, as "|dim|gamma|"; NULL: those of a model. */
     const char *settings;
-    const char *layer_settings; /* those that it also depends on if head-input is layer; NULL: none */
-    bool needs_gamma;           /* gamma must be a number, not auto */
-    bool holds_images;          /* the features of all images of a lesson are in memory while it is learned */
+    const char *layer_settings;   /* those that it also depends on if head-input is layer; NULL: none */
+    const char *trained_settings; /* … and if the network is trained */
+    bool needs_gamma;             /* gamma must be a number, not auto */
+    bool holds_images;            /* the features of all images of a lesson are in memory while it is learned */
+    /* Scores of pictures, rows of the test table, if the settings say that the network is trained; NULL: it never is. */
+    /* What training it takes with such pictures, and so many classes; the state has just been created. */
+    l3a_status (*plan)(void *state, const struct training_source *training, size_t classes, struct training_need *need);
+    l3a_status (*score_pictures)(void *state, const struct training_source *training, const size_t *rows, size_t images,
+                                 float *scores);
 };
 
 /* Which labels a lesson may use. */
@@ -71,8 +89,12 @@ const struct method *method_find(const char *name);
 l3a_status own_method(l3a_context *context, const l3a_method *given, struct method *method);
 /* Fails unless there is a method of that name that runs; the error says which ones do. */
 l3a_status method_check(l3a_context *context, const char *name);
+/* Fails unless the method can have these settings. */
+l3a_status method_check_settings(l3a_context *context, const struct method *method, const l3a_options *settings);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
+/* Whether the method trains the network, with these settings. */
+bool method_trains(const struct method *method, const l3a_options *settings);
 /* Whether the method's results depend on a setting. `settings` include what it prescribes. For eta, the value may be "dynamic". */
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
@@ -112,5 +134,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
+/* Those that always train the network. */
+extern const struct learner csc_learner, csc_r_learner, tpcil_learner;
 
 #endif

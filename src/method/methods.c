@@ -86,7 +86,10 @@ static const char reservoir[] = "features of 20 images per class (reservoir)";
 
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
     { {name, help, source, stores, 1}, plan, &learner, prescribe, NULL }
-/* A method that trains the backbone itself, so it is only listed. */
+/* A method that trains the backbone itself, and runs with the setting train-backbone alone. */
+#define TRAINED(name, help, source, stores, learner)                                                                               \
+    { {name, help, source, stores, 2}, BY_PHASE, &learner, NULL, NULL }
+/* One that is only listed. */
 #define NAMED(name, help, source, stores)                                                                                          \
     { {name, help, source, stores, 0}, BY_PHASE, NULL, NULL, NULL }
 
@@ -132,9 +135,11 @@ static const struct method methods[] = {
     METHOD("prs", "replays from a partitioned reservoir", "Kim et al., ECCV 2020", in_all, BY_PHASE, prs_learner, NULL),
     METHOD("ocdm", "replays from a memory with balanced classes", "Liang and Li, 2022", in_all, BY_PHASE, ocdm_learner, NULL),
     NAMED("podnet", "distils pooled features of every stage", "Douillard et al., ECCV 2020", "images"),
-    NAMED("tpcil", "keeps the topology of the feature space", "Tao et al., ECCV 2020", "images"),
+    TRAINED("tpcil", "keeps the topology of the feature space", "Tao et al., ECCV 2020", "20 images per class (herding)",
+            tpcil_learner),
     NAMED("krt", "restores and transfers what old labels taught", "Dong et al., ICCV 2023", networks),
-    NAMED("csc", "calibrates label relations and confidence", "Du et al., ECCV 2024", networks),
+    TRAINED("csc", "calibrates label relations and confidence", "Du et al., ECCV 2024", networks, csc_learner),
+    TRAINED("csc-r", "the same with herded exemplars", "Du et al., ECCV 2024", "the same, 20 images per class", csc_r_learner),
     NAMED("l2p", "learns a pool of prompts for a ViT", "Wang et al., CVPR 2022", "prompts"),
     NAMED("coda-prompt", "learns prompts that attention composes", "Smith et al., CVPR 2023", "prompts"),
     NAMED("multi-lane", "summarises patch tokens, one lane per task", "De Min et al., CoLLAs 2024", "prompts, selectors"),
@@ -181,6 +186,15 @@ static bool is_about_phases(const char *name) {
     return found;
 }
 
+bool method_trains(const struct method *method, const l3a_options *settings) {
+    return method->learner->score_pictures && settings->method.train_backbone != L3A_TRAIN_BACKBONE_OFF;
+}
+
+int l3a_method_sees_pictures(const char *name, const l3a_options *settings) {
+    const struct method *method = name && settings ? method_find(name) : NULL;
+    return method && method->learner && method_trains(method, settings);
+}
+
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
     const struct learner *learner = method->learner;
     char text[64];
@@ -189,7 +203,9 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
     }
     if (learner->settings) {
         const bool layer = settings->method.head_input == L3A_HEAD_INPUT_LAYER;
-        return lists(learner->settings, name) || (layer && lists(learner->layer_settings, name));
+        const bool trains = method_trains(method, settings);
+        return lists(learner->settings, name) || (layer && lists(learner->layer_settings, name)) ||
+               (trains && lists(learner->trained_settings, name));
     }
     if (!setting_find(&model_settings, name) || (method->plan != BY_PHASE && is_about_phases(name))) {
         return false;
@@ -242,6 +258,17 @@ l3a_status method_check(l3a_context *context, const char *name) {
     FAIL_IF(!runs(method), context, L3A_ERROR_OPTION, hint,
             "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone", name,
             method->info.source);
+done:
+    return status;
+}
+
+l3a_status method_check_settings(l3a_context *context, const struct method *method, const l3a_options *settings) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(method->info.runs == 2 && !method_trains(method, settings), context, L3A_ERROR_OPTION,
+            "add --train-backbone, and --data for its pictures",
+            "method '%s' (%s) trains the backbone itself, so it does not run on features", method->info.name, method->info.source);
+    FAIL_IF(settings->model.gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
+            "method '%s' does not support gamma auto", method->info.name);
 done:
     return status;
 }

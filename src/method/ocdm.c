@@ -71,13 +71,13 @@ static size_t most_dispensable(const struct ocdm *ocdm) {
     }
     for (size_t i = 0; i < ocdm->head.memory.count; i++) {
         const size_t *list = ocdm->lists + i * classes, length = ocdm->lengths[i];
-        double value = whole;
+        double rest = whole;
         for (size_t j = 0; j < length; j++) {
-            value += ocdm->gain[list[j]];
+            rest += ocdm->gain[list[j]];
         }
-        value = length < sum ? value / (double)(sum - length) - ocdm->logs[length] : 0;
-        if (value < least) {
-            least = value;
+        rest = length < sum ? rest / (double)(sum - length) - ocdm->logs[length] : 0;
+        if (rest < least) {
+            least = rest;
             best = i;
         }
     }
@@ -121,7 +121,7 @@ static void offer(struct head *head, const struct rows *rows, size_t row) {
     }
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status finish(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
     TRY(make_room((struct ocdm *)head));
     TRY(memory_offer_shuffled(head, rows, offer));

@@ -29,6 +29,11 @@ static const struct setting settings[] = {
     CHOICE(head_input, "head-input", "features|layer", "features",
            "trained heads: on the features, or on the random layer (dim, seed, skip-features) that l3a learns on"),
     NUMBER(head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: sigma(score) above which a class is predicted"),
+    CHOICE(train_backbone, "train-backbone", "off|all|norms", "off",
+           "trained heads: train the network below in every phase, all of it or its norms and biases (needs --data)"),
+    NUMBER(backbone_rate, "backbone-rate", 0, 1e6, 0, 0, "0", "train-backbone: highest rate of the network; 0: that of the method"),
+    CHOICE(csc_form, "csc-form", "paper|code", "paper",
+           "csc: as published, or as its authors' program, which leaves what later phases add untrained"),
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };

@@ -8,6 +8,10 @@
 typedef enum l3a_memory_per { L3A_MEMORY_PER_METHOD, L3A_MEMORY_PER_CLASS, L3A_MEMORY_PER_RUN } l3a_memory_per;
 typedef enum l3a_head_input { L3A_HEAD_INPUT_FEATURES, L3A_HEAD_INPUT_LAYER } l3a_head_input;
 
+typedef enum l3a_train_backbone { L3A_TRAIN_BACKBONE_OFF, L3A_TRAIN_BACKBONE_ALL, L3A_TRAIN_BACKBONE_NORMS } l3a_train_backbone;
+
+typedef enum l3a_csc_form { L3A_CSC_FORM_PAPER, L3A_CSC_FORM_CODE } l3a_csc_form;
+
 struct method_options {
     double ratio;              /* dsal: share of the second stream in the score */
     double kernel_width;       /* gkeal: width of a kernel, in typical distances between two images */
@@ -21,7 +25,10 @@ struct method_options {
     l3a_memory_per memory_per; /* memory is per class, or in all; method: in all for prs and ocdm, else per class */
     l3a_head_input head_input; /* train heads on the features, or on the random layer (dim, seed, skip_features) */
     double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
-    uint64_t given;            /* settings that were given by name: bit i is line i of the table */
+    l3a_train_backbone train_backbone; /* whether, and what of it, the methods with trained heads train */
+    double backbone_rate;              /* highest rate of the network; 0: that of the method */
+    l3a_csc_form csc_form;             /* csc: as the paper describes it, or as its authors' program trains */
+    uint64_t given;                    /* settings that were given by name: bit i is line i of the table */
 };
 
 struct l3a_options {

@@ -155,7 +155,7 @@ done:
     return status;
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status finish(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
     TRY(memory_resize(head->context, &head->memory, head_memory_slots(head), head->classes));
     TRY(memory_offer_shuffled(head, rows, offer));

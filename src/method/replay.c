@@ -6,29 +6,34 @@
 
 l3a_status memory_resize(l3a_context *context, struct memory *memory, size_t capacity, size_t classes) {
     l3a_status status = L3A_OK;
-    float *features = NULL;
-    int8_t *labels = NULL;
-    size_t *order = NULL;
-    TRY(allocate(context, capacity, memory->inputs * sizeof *features, &features));
-    TRY(allocate_zeroed(context, capacity, classes, &labels));
-    TRY(allocate(context, capacity, sizeof *order, &order));
+    const size_t pictures = memory->of_pictures ? capacity : 0;
+    struct memory made = *memory;
+    made.features = NULL;
+    made.labels = NULL;
+    made.order = NULL;
+    made.pictures = made.checksums = NULL;
+    made.capacity = capacity;
+    made.classes = classes;
+    TRY(allocate_zeroed(context, capacity, memory->inputs * sizeof *made.features, &made.features));
+    TRY(allocate_zeroed(context, capacity, classes, &made.labels));
+    TRY(allocate(context, capacity, sizeof *made.order, &made.order));
+    TRY(allocate_zeroed(context, pictures, sizeof *made.pictures, &made.pictures));
+    TRY(allocate_zeroed(context, pictures, sizeof *made.checksums, &made.checksums));
     for (size_t i = 0; i < memory->count; i++) {
-        memcpy(labels + i * classes, memory->labels + i * memory->classes, memory->classes);
+        memcpy(made.labels + i * classes, memory->labels + i * memory->classes, memory->classes);
     }
     if (memory->count) {
-        memcpy(features, memory->features, memory->count * memory->inputs * sizeof *features);
+        memcpy(made.features, memory->features, memory->count * memory->inputs * sizeof *made.features);
+    }
+    if (memory->count && pictures) {
+        memcpy(made.pictures, memory->pictures, memory->count * sizeof *made.pictures);
+        memcpy(made.checksums, memory->checksums, memory->count * sizeof *made.checksums);
     }
     memory_free(context, memory);
-    memory->features = features;
-    memory->labels = labels;
-    memory->order = order;
-    memory->capacity = capacity;
-    memory->classes = classes;
-    features = NULL;
-    labels = NULL;
+    *memory = made;
+    made = (struct memory){.features = NULL};
 done:
-    release(context, features);
-    release(context, labels);
+    memory_free(context, &made);
     return status;
 }
 
@@ -36,15 +41,24 @@ void memory_free(l3a_context *context, struct memory *memory) {
     release(context, memory->features);
     release(context, memory->labels);
     release(context, memory->order);
+    release(context, memory->pictures);
+    release(context, memory->checksums);
     memory->features = NULL;
     memory->labels = NULL;
     memory->order = NULL;
+    memory->pictures = memory->checksums = NULL;
 }
 
 void memory_set(struct memory *memory, size_t slot, const struct rows *rows, size_t row) {
     int8_t *labels = memory->labels + slot * memory->classes;
     const size_t old = memory->classes - rows->classes;
-    memcpy(memory->features + slot * memory->inputs, rows->features + row * memory->inputs, memory->inputs * sizeof(float));
+    if (rows->features) {
+        memcpy(memory->features + slot * memory->inputs, rows->features + row * memory->inputs, memory->inputs * sizeof(float));
+    }
+    if (rows->pictures) {
+        memory->pictures[slot] = rows->pictures[row];
+        memory->checksums[slot] = rows->checksums[row];
+    }
     memset(labels, 0, old);
     for (size_t k = 0; k < rows->classes; k++) {
         labels[old + k] = rows->labels[row * rows->classes + k] == 1;

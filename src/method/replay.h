@@ -9,14 +9,18 @@
 struct rows {
     size_t count, inputs; /* images, and numbers in each: the features of its views, with a 1 after those of each */
     size_t classes;       /* that are new in the phase */
-    float *features;      /* [count x inputs] */
+    float *features;      /* [count x inputs]; NULL while a network that makes them is being trained */
     int8_t *labels;       /* [count x classes]; 1: present */
+    /* Methods that train the network: the rows of the table, and checksums of their files; 0: not read yet. NULL: features only. */
+    uint64_t *pictures, *checksums;
 };
 
 struct memory {
     size_t count, capacity, inputs, classes;
-    float *features; /* [capacity x inputs] */
-    int8_t *labels;  /* [capacity x classes]; 0 also if none was given */
+    float *features;                /* [capacity x inputs] */
+    int8_t *labels;                 /* [capacity x classes]; 0 also if none was given */
+    uint64_t *pictures, *checksums; /* as of rows; [capacity] */
+    bool of_pictures;
     size_t hold_out; /* every hold_out-th row is not trained on; 0: all are */
     size_t *order;   /* [capacity], work space of a draw */
     uint64_t seen;   /* rows offered to the reservoir */
@@ -48,5 +52,7 @@ l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *k
 /* finish() of rules that keep, at random, as many images of each class of the phase as the settings say. An image that several
  * classes choose is kept once. */
 l3a_status memory_keep_random(struct head *head, const struct rows *rows);
+/* The same, but chosen by herding on the features of the phase's images, which must be there. */
+l3a_status memory_keep_herded(struct head *head, struct rows *rows);
 
 #endif

@@ -128,9 +128,14 @@ done:
 
 /* ---- Reading and opening ---- */
 
+static value describe_network(const struct network_changes *changes, struct reading *reading) {
+    return changes->describe ? changes->describe(changes->owner, &reading->network, reading->family, &reading->recipe)
+                             : reading->family->describe(&reading->network, &reading->recipe);
+}
+
 /* Recognises the network in a table of tensors that have timm's names, and describes it. */
 static l3a_status describe(l3a_context *context, struct names *names, struct checkpoint *file, bool recorded,
-                           struct reading *reading) {
+                           const struct network_changes *changes, struct reading *reading) {
     struct parameter_source source;
     struct parameters parameters = {0};
     text_builder skipped = {.context = context};
@@ -148,8 +153,9 @@ static l3a_status describe(l3a_context *context, struct names *names, struct che
         TRY(take_known_mean(file, &reading->recipe, &reading->sources));
     }
     TRY(recipe_check(context, reading->family, &reading->recipe));
+    parameters.maker = (struct parameter_maker){changes->owner, changes->make};
     network_start(context, &parameters, reading->recipe.side, &reading->network);
-    TRY(network_finish(&reading->network, reading->family->describe(&reading->network, &reading->recipe)));
+    TRY(network_finish(&reading->network, describe_network(changes, reading)));
     TRY(parameters_check_all_used(&parameters, reading->recipe.name));
     TRY(names_list_skipped(names, &parameters, &skipped));
     snprintf(reading->skipped, sizeof reading->skipped, "%s", skipped.text ? skipped.text : "");
@@ -162,6 +168,11 @@ done:
 
 l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
                          struct reading *reading) {
+    return backbone_read_changed(context, source, options, &(struct network_changes){.owner = NULL}, reading);
+}
+
+l3a_status backbone_read_changed(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
+                                 const struct network_changes *changes, struct reading *reading) {
     struct names *names = NULL;
     l3a_status status = L3A_OK;
     *reading = (struct reading){0};
@@ -171,7 +182,7 @@ l3a_status backbone_read(l3a_context *context, const struct parameter_source *so
     if (source->file && !source->recorded) {
         TRY(take_configuration(context, source->file, options->published != 0, reading));
     }
-    TRY(describe(context, names, source->file, source->recorded || reading->sources.recorded, reading));
+    TRY(describe(context, names, source->file, source->recorded || reading->sources.recorded, changes, reading));
     list_decisions(&given, reading);
 done:
     names_close(names);

@@ -26,6 +26,9 @@ struct reading {
 /* Recognises the network in a table of tensors of any naming, with what stands beside its file, and describes it. */
 l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
                          struct reading *reading);
+/* The same of a network that is changed. */
+l3a_status backbone_read_changed(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
+                                 const struct network_changes *changes, struct reading *reading);
 /* NULL options: the defaults. */
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone);

@@ -78,6 +78,14 @@ void network_output(struct network *net, const char *name, value output) {
     }
 }
 
+value network_find_output(const struct network *net, const char *name) {
+    value found = NOTHING;
+    for (size_t i = 0; i < net->output_count; i++) {
+        found = strcmp(net->outputs[i].name, name) == 0 ? net->outputs[i].value : found;
+    }
+    return found;
+}
+
 bool network_has(const struct network *net, const char *name) {
     char full[NAME_LENGTH];
     snprintf(full, sizeof full, "%s%s", net->prefix, name);
@@ -490,6 +498,37 @@ value join(struct network *net, value left, value right) {
                                     .from = net->shapes[left],
                                     .to = {net->shapes[left].channels + net->shapes[right].channels, 1, 1}};
     return network_add_layer(net, &layer);
+}
+
+value stack(struct network *net, value upper, value lower) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[upper], beside = net->shapes[lower];
+    if (from.channels != beside.channels || from.width != 1 || beside.width != 1) {
+        network_fail(net, "%sstack: tokens of %zu and of %zu numbers", net->prefix, from.channels, beside.channels);
+        return NOTHING;
+    }
+    return network_add_layer(net, &(struct net_layer){.kind = LAYER_JOIN,
+                                                      .input = upper,
+                                                      .second = lower,
+                                                      .from = from,
+                                                      .to = {from.channels, from.height + beside.height, 1}});
+}
+
+value slice(struct network *net, value input, size_t first, size_t height, size_t width) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    if (!height || !width || first + height * width > from.height * from.width) {
+        network_fail(net, "%sslice: %zu pixels do not have the %zu from %zu on", net->prefix, from.height * from.width,
+                     height * width, first);
+        return NOTHING;
+    }
+    return network_add_layer(
+        net, &(struct net_layer){
+                 .kind = LAYER_SLICE, .input = input, .from = from, .to = {from.channels, height, width}, .prefix = first});
 }
 
 void recipe_set_mean(struct backbone_recipe *recipe, const float mean[3], const float deviation[3]) {

@@ -38,6 +38,7 @@ enum net_layer_kind {
     LAYER_SCALE,
     LAYER_LEARNED,
     LAYER_TOKEN_MAX,
+    LAYER_SLICE,
     LAYER_KINDS
 };
 
@@ -71,7 +72,7 @@ struct net_layer {
     value output;
     struct shape from, to;
     size_t kernel, stride, padding, groups, heads;
-    size_t prefix; /* tokens in front of those of the picture */
+    size_t prefix; /* tokens in front of those of the picture, or of those that LAYER_SLICE takes */
     enum activation activation;
     float slope;    /* of LEAKY_RELU */
     double epsilon; /* of a norm */
@@ -114,6 +115,8 @@ __attribute__((format(printf, 2, 3))) void network_prefix(struct network *net, c
 bool network_has(const struct network *net, const char *name);
 /* Another output besides the features. */
 void network_output(struct network *net, const char *name, value output);
+/* The value that was described as this output; NOTHING if there is none, which is no failure. */
+value network_find_output(const struct network *net, const char *name);
 /* features: the value that is the network's result, [channels]. */
 l3a_status network_finish(struct network *net, value features);
 void network_free(struct network *net);
@@ -202,6 +205,11 @@ value token_mean(struct network *net, value input, size_t prefix);
  * goes to the first token that has that value. */
 value token_max(struct network *net, value input, size_t prefix);
 value join(struct network *net, value left, value right);
+/* The tokens of one value and, behind them, those of another with as many channels. */
+value stack(struct network *net, value upper, value lower);
+/* height x width pixels or tokens of a value, from number `first` on, counted row by row: some of the tokens, the tokens of a
+ * picture as a map, or the pixels of a map as tokens. */
+value slice(struct network *net, value input, size_t first, size_t height, size_t width);
 
 /* What the tensors of a checkpoint do not show of a network, and how its pictures are prepared. A field that is 0 is not known yet:
  * the options come first, then a configuration beside the file, then the family. */
@@ -239,6 +247,16 @@ struct family {
      */
     l3a_status (*recognise)(struct parameters *parameters, struct backbone_recipe *recipe);
     value (*describe)(struct network *net, const struct backbone_recipe *recipe);
+};
+
+/* What training adds to a network of a family. */
+struct network_changes {
+    void *owner;
+    /* Describes the network in place of the family: mostly what the family describes, and layers behind it. Returns its features.
+     */
+    value (*describe)(void *owner, struct network *net, const struct family *family, const struct backbone_recipe *recipe);
+    /* Fills in a tensor that the checkpoint does not have. */
+    l3a_status (*make)(void *owner, const char *name, size_t rank, const uint64_t *shape, float *values);
 };
 
 extern const struct family vit_family, resnet_family, tresnet_family, convnext_family;

@@ -95,12 +95,32 @@ static const char *in_file(const struct parameters *parameters, const char *name
     return text;
 }
 
+static l3a_status make(const struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values) {
+    l3a_context *context = parameters->context;
+    l3a_status status = L3A_OK;
+    float *made = NULL;
+    uint64_t count = 1;
+    for (size_t i = 0; i < rank; i++) {
+        FAIL_IF(!multiply_sizes(count, shape[i], &count), context, L3A_ERROR_MEMORY, NULL, "the tensor %s is too large", name);
+    }
+    TRY(allocate(context, count, sizeof *made, &made));
+    TRY(parameters->maker.make(parameters->maker.owner, name, rank, shape, made));
+    *values = made;
+    made = NULL;
+done:
+    release(context, made);
+    return status;
+}
+
 l3a_status parameters_take(struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values) {
     l3a_context *context = parameters->context;
     const size_t index = find_index(parameters, name);
     char expected[SHAPE_TEXT], found[SHAPE_TEXT], other[NAME_IN_FILE + 32];
     l3a_status status = L3A_OK;
     float *made = NULL;
+    if (index == parameters->source.count && parameters->maker.make) {
+        return make(parameters, name, rank, shape, values);
+    }
     FAIL_IF(index == parameters->source.count, context, L3A_ERROR_MISMATCH,
             "check that the checkpoint is complete and belongs to this network",
             "the tensor %s%s is missing; expected one of shape %s", name, in_file(parameters, name, other),

@@ -20,9 +20,16 @@ struct parameter_source {
     bool recorded;           /* a model was learned with these tensors */
 };
 
+/* Makes the tensors of a description that a source does not have, such as prompts. */
+struct parameter_maker {
+    void *owner;
+    l3a_status (*make)(void *owner, const char *name, size_t rank, const uint64_t *shape, float *values); /* NULL: there are none */
+};
+
 struct parameters {
     l3a_context *context;
     struct parameter_source source;
+    struct parameter_maker maker;
     bool *used;
     bool *skipped;
     text_index names;

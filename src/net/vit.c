@@ -13,7 +13,10 @@
  *     cls+mean    the one and the other,
  *     map         SigLIP: y + W₂ gelu(W₁ norm(y)), y = W attention of one learned query to the tokens of the picture,
  *     projection  CLIP: a linear map of the class token.
- * In networks that were trained with the mean, the last norm can come after the pool; it is then named fc_norm. */
+ * In networks that were trained with the mean, the last norm can come after the pool; it is then named fc_norm.
+ *
+ * Besides the features, its outputs are all tokens after the last norm, and, as in networks of convolutions, four stages: the
+ * tokens of the picture, as a map, after each quarter of the blocks. */
 #include "net/network.h"
 #include "net/recipe.h"
 
@@ -21,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD_WIDTH = 64, DINOV2_SIDE = 518, LAST_POOL = L3A_POOL_PROJECTION };
+enum { HEAD_WIDTH = 64, DINOV2_SIDE = 518, LAST_POOL = L3A_POOL_PROJECTION, STAGES = 4 };
 
 struct sizes {
     size_t width, depth, patch, hidden;
@@ -329,6 +332,26 @@ static value block(struct network *net, value x, const struct sizes *sizes, cons
     return mlp(net, x, "norm2", sizes->hidden, sizes->scaled ? "ls2.gamma" : NULL, recipe);
 }
 
+/* The tokens of the picture as a map. */
+static value map_of(struct network *net, value x, size_t prefix) {
+    const size_t side = net->status == L3A_OK ? root_of(net->shapes[x].height - prefix) : 0;
+    return slice(net, x, prefix, side, side);
+}
+
+/* A network of fewer blocks has no stages. */
+static value blocks(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe, value *stages) {
+    const size_t depth = recipe->layer ? recipe->layer : sizes->depth;
+    for (size_t i = 0; i < depth; i++) {
+        const size_t done = (i + 1) * STAGES / depth;
+        network_prefix(net, "blocks.%zu.", i);
+        x = block(net, x, sizes, recipe);
+        if (depth >= STAGES && done > i * STAGES / depth) {
+            stages[done - 1] = map_of(net, x, sizes->has_class + sizes->registers);
+        }
+    }
+    return x;
+}
+
 static value attention_pool(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
     network_prefix(net, "attn_pool.");
     const struct checkpoint_tensor *inner = parameters_find(net->parameters, "attn_pool.mlp.fc1.weight");
@@ -379,6 +402,7 @@ static void skip_others(struct parameters *parameters, const struct sizes *sizes
 
 static value describe(struct network *net, const struct backbone_recipe *recipe) {
     struct sizes sizes = {0};
+    value stages[STAGES] = {NOTHING};
     net->status = net->status == L3A_OK ? measure(net->parameters, &sizes) : net->status;
     if (net->status != L3A_OK) {
         return NOTHING;
@@ -395,13 +419,13 @@ static value describe(struct network *net, const struct backbone_recipe *recipe)
                                     .across = sizes.across,
                                     .method = recipe->offset ? POSITIONS_OFFSET : POSITIONS_ANTIALIASED});
     x = sizes.before ? layer_norm(net, x, "norm_pre", recipe->epsilon) : x;
-    for (size_t i = 0; i < (recipe->layer ? recipe->layer : sizes.depth); i++) {
-        network_prefix(net, "blocks.%zu.", i);
-        x = block(net, x, &sizes, recipe);
-    }
+    x = blocks(net, x, &sizes, recipe, stages);
     network_prefix(net, "%s", "");
     x = sizes.after ? x : layer_norm(net, x, "norm", recipe->epsilon);
     network_output(net, "tokens", x);
+    for (size_t stage = 0; stage < STAGES && stages[stage]; stage++) {
+        network_stage(net, stage, stages[stage]);
+    }
     x = pool(net, x, &sizes, recipe);
     return sizes.after ? layer_norm(net, x, "fc_norm", recipe->epsilon) : x;
 }

@@ -6,6 +6,7 @@
 #include "base/text_index.h"
 #include "data/features.h"
 #include "run/record.h"
+#include "train/training_source.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -194,6 +195,37 @@ done:
     return status;
 }
 
+/* Opens the pictures and the network, if a point trains it. */
+static l3a_status open_training(l3a_experiment *experiment) {
+    l3a_context *context = experiment->context;
+    const l3a_experiment_options *options = &experiment->options;
+    const struct point *trains = NULL;
+    l3a_backbone_training given;
+    l3a_backbone_options backbone;
+    l3a_picture_options picture;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < experiment->point_count && !trains; i++) {
+        const struct point *point = &experiment->points[i];
+        trains = method_trains(point->method, &point->settings) ? point : NULL;
+    }
+    if (!trains) {
+        return L3A_OK;
+    }
+    TRY(READ_SIZED(context, options->training, given));
+    FAIL_IF(!given.checkpoint || !given.train || !given.test, context, L3A_ERROR_OPTION,
+            "give pictures and a backbone (--data and --backbone), or leave train-backbone out",
+            "method '%s' trains the backbone, but there are only features", trains->method->info.name);
+    FAIL_IF(divides_rows(context), context, L3A_ERROR_OPTION, "start one process",
+            "several processes that learn together cannot train a backbone");
+    TRY(READ_SIZED(context, given.backbone, backbone));
+    TRY(READ_SIZED(context, given.picture, picture));
+    TRY(allocate_zeroed(context, 1, sizeof *experiment->training, &experiment->training));
+    TRY(training_source_open(context, given.checkpoint, &backbone, &picture, options->train, given.train, options->test, given.test,
+                             experiment->training));
+done:
+    return status;
+}
+
 static l3a_status prepare(l3a_experiment *experiment) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_context *context = experiment->context;
@@ -210,6 +242,7 @@ static l3a_status prepare(l3a_experiment *experiment) {
     }
     TRY(order_classes(experiment));
     TRY(make_points(experiment));
+    TRY(open_training(experiment));
     TRY(count_images(experiment));
     TRY(make_teams(experiment));
 done:
@@ -251,6 +284,10 @@ void l3a_experiment_free(l3a_experiment *experiment) {
     text_list_clear(context, &experiment->failures);
     release(context, experiment->own_methods);
     release(context, experiment->callbacks);
+    if (experiment->training) {
+        training_source_close(experiment->training);
+        release(context, experiment->training);
+    }
     release(context, experiment);
 }
 

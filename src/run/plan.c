@@ -97,7 +97,7 @@ void team_memory(const l3a_experiment *experiment, const struct model_options *s
  * these, all of them at a time, with a number for the bias in each row. Processes divide the images of a model among them; the
  * numbers of these are there twice while pseudo-labels are compared with the truth. Of other learners, some let every process learn
  * all images. */
-static uint64_t held_images(const l3a_experiment *experiment, const struct method *method) {
+static uint64_t held_images(const l3a_experiment *experiment, const struct method *method, bool trains) {
     const l3a_features *train = experiment->options.train;
     const size_t phases = phases_of(experiment, method);
     uint64_t most = 0;
@@ -107,7 +107,24 @@ static uint64_t held_images(const l3a_experiment *experiment, const struct metho
     }
     own_part(experiment->context, (size_t)most, &first, &own);
     const uint64_t rows = view_rows(train->views) * (train->width + 1) * sizeof(float) + experiment->classes;
-    return (method->learner->is_model ? own : most) * sizeof(size_t) + (method->learner->holds_images ? most * rows : 0);
+    return (method->learner->is_model ? own : most) * sizeof(size_t) + (method->learner->holds_images && !trains ? most * rows : 0);
+}
+
+/* What a method takes that trains the network. */
+static l3a_status plan_training(const l3a_experiment *experiment, const struct point *point, struct training_need *need) {
+    const struct learner *learner = point->method->learner;
+    l3a_status status = L3A_OK;
+    void *state = NULL;
+    *need = (struct training_need){0};
+    if (method_trains(point->method, &point->settings)) {
+        TRY(learner->create(experiment->context, point->method, &point->settings, experiment->options.train->width, &state));
+        TRY(learner->plan(state, experiment->training, experiment->classes, need));
+    }
+done:
+    if (state) {
+        learner->free(state);
+    }
+    return status;
 }
 
 /* The plan of one point by itself, and the memory it needs, with the labels of both tables, and what saving the model takes: that
@@ -115,6 +132,8 @@ static uint64_t held_images(const l3a_experiment *experiment, const struct metho
 static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan, struct footprint *need) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
+    struct training_need training;
+    TRY(plan_training(experiment, point, &training));
     if (!point->method->own) { /* what that computes, nobody knows */
         TRY(model_plan(experiment->context, &point->settings.model, options->train->width, experiment->classes, plan));
     }
@@ -128,7 +147,15 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
         }
         plan->file += kept_phases(&point->settings.model, phases_of(experiment, point->method)) * plan->phase;
     }
-    need->in[PROCESSOR] += held_images(experiment, point->method) + features_held_bytes(options->train) +
+    if (training.memory) {
+        *need = (struct footprint){{0}};
+        need->in[PROCESSOR] = training.memory;
+        plan->file = 0;
+        plan->row_flops = training.passes * training.flops;
+        plan->score_flops = training.flops / 3;
+        plan->solve_flops = 0;
+    }
+    need->in[PROCESSOR] += held_images(experiment, point->method, training.memory > 0) + features_held_bytes(options->train) +
                            features_held_bytes(options->test) + WRITE_CHUNKS * WRITE_CHUNK;
 done:
     return status;

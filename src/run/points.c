@@ -152,8 +152,7 @@ void points_free(l3a_experiment *experiment) {
 /* Checks that the method can have these settings. */
 static l3a_status check_settings(l3a_context *context, const struct method *method, const l3a_options *settings) {
     l3a_status status = L3A_OK;
-    FAIL_IF(settings->model.gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
-            "method '%s' does not support gamma auto", method->info.name);
+    TRY(method_check_settings(context, method, settings));
     if (method->learner->is_model &&
         (options_fit(context, &settings->model) != L3A_OK || solver_fits(context, &settings->model) != L3A_OK)) {
         status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", method->info.name);

@@ -7,7 +7,8 @@
  *
  * The first job, of the first method, class order and seed, leaves model.safetensors if it is a model. Every other job keeps its
  * model or state in a file of its own, partial-N.safetensors, where N is its number. The file is not written after the job's last
- * phase, and is removed then. Before the last phase a model is stored in full precision whatever the setting `store`, so that
+ * phase, and is removed then. Beside it, a learner that trains the backbone keeps what the epochs of a phase have changed, in
+ * partial-N.epochs.safetensors. Before the last phase a model is stored in full precision whatever the setting `store`, so that
  * resuming does not change the results. A learner that can neither be saved nor is a model starts its job again. */
 #include "base/file.h"
 #include "common/number.h"
@@ -17,6 +18,7 @@
 #include "measure/metrics.h"
 #include "method/state.h"
 #include "run/experiment.h"
+#include "train/training_source.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,6 +39,17 @@ static l3a_status path_of(const l3a_experiment *run, const struct job *job, char
     char name[64];
     snprintf(name, sizeof name, "partial-%zu.safetensors", job->number);
     return join_path(run->context, run->options.folder, leaves_model(job) ? run_layout.obstacle : name, path);
+}
+
+/* The file of what its unfinished phase has learned. */
+static l3a_status progress_path(const l3a_experiment *run, const struct job *job, char **path) {
+    char name[64];
+    snprintf(name, sizeof name, "partial-%zu.epochs.safetensors", job->number);
+    return join_path(run->context, run->options.folder, name, path);
+}
+
+static bool job_trains(const l3a_experiment *run, const struct job *job) {
+    return method_trains(job->method, &team_point(run, job->team, 0)->settings);
 }
 
 static l3a_status open_run(l3a_experiment *run, bool resumed) {
@@ -71,14 +84,15 @@ done:
     return status;
 }
 
-/* The settings that the job's method uses, as "dim=64 gamma=10 …". */
+/* The settings that the job's method uses, as "dim=64 gamma=10 …". States of before 0.17 do not speak of training the backbone. */
 static void print_settings(const l3a_experiment *run, const struct job *job, text_builder *text) {
     const l3a_options *settings = &team_point(run, job->team, 0)->settings;
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
         char value[64];
         l3a_options_get(settings, name, value, sizeof value);
-        if (strcmp(name, "seed") != 0 && method_looks_at(job->method, settings, name, value)) {
+        const bool idle = strcmp(name, "train-backbone") == 0 && !method_trains(job->method, settings);
+        if (strcmp(name, "seed") != 0 && !idle && method_looks_at(job->method, settings, name, value)) {
             text_builder_print(text, "%s%s=%s", text->length ? " " : "", name, value);
         }
     }
@@ -102,12 +116,36 @@ static l3a_status describe_owner(const l3a_experiment *run, const struct job *jo
     if (job->method->own && job->method->own->parameters) {
         TRY(state_owner_set(context, owner, "parameters", job->method->own->parameters));
     }
+    if (job_trains(run, job)) {
+        TRY(state_owner_set(context, owner, "backbone", run->training->info.sha256));
+    }
     TRY(state_owner_set(context, owner, "seed", seed));
     TRY(state_owner_set(context, owner, "protocol", run->options.protocol));
     TRY(state_owner_set(context, owner, "classes", classes.text));
 done:
     text_builder_free(&classes);
     text_builder_free(&settings);
+    return status;
+}
+
+static l3a_status progress(const l3a_experiment *run, const struct job *job, char **path, struct state_owner *owner) {
+    l3a_status status = L3A_OK;
+    if (run->options.folder) {
+        TRY(progress_path(run, job, path));
+        TRY(describe_owner(run, job, owner));
+    }
+done:
+    return status;
+}
+
+/* The phase is saved, so what its epochs have left is not needed any more. */
+static l3a_status remove_progress(const l3a_experiment *run, const struct job *job) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    TRY(progress_path(run, job, &path));
+    TRY(remove_file(run->context, path));
+done:
+    release(run->context, path);
     return status;
 }
 
@@ -361,10 +399,14 @@ static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, s
     }
     TRY(results_keep_stages(run->points[0].results, row, trial_of(run, job, job->method).order));
     saving_add(job->saving, row->seconds);
-    uint64_t due = t + 1 == job->phases || job->method->own || saving_is_due(job->saving, learned_bytes(job));
+    const bool trains = job_trains(run, job);
+    uint64_t due = t + 1 == job->phases || job->method->own || trains || saving_is_due(job->saving, learned_bytes(job));
     TRY(follow_lead(run->context, L3A_OK, &due));
     if (due) {
         TRY(save_phase(run, job, t, row));
+    }
+    if (trains) {
+        TRY(remove_progress(run, job));
     }
 done:
     return status;
@@ -400,6 +442,7 @@ const struct layout run_layout = {.kind = "run",
                                   .open = open_run,
                                   .resume = resume,
                                   .look = look,
+                                  .progress = progress,
                                   .keep_phase = keep_phase,
                                   .leave_phase = leave_phase,
                                   .keep_job = remove_partial,

@@ -75,3 +75,13 @@ void linear_head_step(struct linear_head *head, const struct network_step *step,
     optimiser_step(step, &bias, head->classes, head->gradient + split, head->moment + split, head->square + split,
                    head->values + split);
 }
+
+void linear_rows_step(const struct network_step *step, double decay, size_t rows, size_t columns, const float *gradient,
+                      float *moment, float *square, float *values) {
+    const struct parameter_use factors = {.trained = true, .rate = 1, .decay = (float)decay}, bias = {.trained = true, .rate = 1};
+    for (size_t i = 0; i < rows; i++) {
+        const size_t first = i * columns, last = first + columns - 1;
+        optimiser_step(step, &factors, columns - 1, gradient + first, moment + first, square + first, values + first);
+        optimiser_step(step, &bias, 1, gradient + last, moment + last, square + last, values + last);
+    }
+}

@@ -24,4 +24,8 @@ double linear_head_square(const struct linear_head *head);
 /* Only W decays. */
 void linear_head_step(struct linear_head *head, const struct network_step *step, double decay);
 
+/* Steps rows of coefficients of which the last is a bias, which does not decay. */
+void linear_rows_step(const struct network_step *step, double decay, size_t rows, size_t columns, const float *gradient,
+                      float *moment, float *square, float *values);
+
 #endif

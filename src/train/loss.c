@@ -80,3 +80,15 @@ double loss_of_labels(l3a_loss loss, size_t rows, size_t classes, const float *s
     }
     return sum;
 }
+
+double loss_of_targets(l3a_loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,
+                       float *gradient) {
+    double sum = 0;
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = i * classes; j < (i + 1) * classes; j++) {
+            sum += (double)scale[i] * loss_of_label(loss, (double)scores[j], targets[j] > 0.5F, &gradient[j]);
+            gradient[j] *= scale[i];
+        }
+    }
+    return sum;
+}

@@ -19,4 +19,8 @@ void distil_gradient(size_t rows, size_t classes, size_t old_classes, const floa
  * gradient, as in its authors' program. All of them [rows x classes]. */
 double loss_of_labels(l3a_loss loss, size_t rows, size_t classes, const float *scores, const int8_t *labels, float *gradient);
 
+/* The same with targets of 0 and 1, where each row counts `scale` times. */
+double loss_of_targets(l3a_loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,
+                       float *gradient);
+
 #endif

@@ -109,6 +109,12 @@ static void list_changed(const struct network *network, struct selection *select
 }
 
 l3a_status selection_make(const struct network *network, const struct train_settings *settings, struct selection *selection) {
+    return selection_make_with(network, settings, NULL, NULL, selection);
+}
+
+l3a_status selection_make_with(const struct network *network, const struct train_settings *settings,
+                               bool (*trains)(void *owner, const char *name, bool selected), void *owner,
+                               struct selection *selection) {
     l3a_context *context = network->context;
     l3a_status status = L3A_OK;
     size_t first = 0, found = 0;
@@ -124,7 +130,11 @@ l3a_status selection_make(const struct network *network, const struct train_sett
     for (size_t i = 0; i < network->layer_count; i++) {
         for (enum parameter_kind kind = FACTORS; kind < MEAN; kind++) {
             const struct parameter *parameter = &network->layers[i].parameters[kind];
-            if (parameter->values && is_selected(settings, first, &network->layers[i], i, kind)) {
+            if (!parameter->values) {
+                continue;
+            }
+            const bool selected = is_selected(settings, first, &network->layers[i], i, kind);
+            if (trains ? trains(owner, parameter->name, selected) : selected) {
                 selection->uses[i][kind] =
                     (struct parameter_use){.trained = true, .rate = 1, .decay = parameter->rank > 1 ? (float)settings->decay : 0};
             }

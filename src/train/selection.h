@@ -25,6 +25,10 @@ struct selection {
  * "layer4.1.", "stages.3.blocks.2."; the last ones are those that come last in the list of layers, and everything from the first
  * layer of the first of them on is trained. Tensors of more than one dimension decay. */
 l3a_status selection_make(const struct network *network, const struct train_settings *settings, struct selection *selection);
+/* The same where the caller decides, parameter by parameter; `selected`: what the settings say. trains NULL: as they say. */
+l3a_status selection_make_with(const struct network *network, const struct train_settings *settings,
+                               bool (*trains)(void *owner, const char *name, bool selected), void *owner,
+                               struct selection *selection);
 void selection_free(l3a_context *context, struct selection *selection);
 /* NULL if training leaves the parameter as it is. */
 const struct changed_parameter *selection_find(const struct selection *selection, size_t layer, enum parameter_kind kind);

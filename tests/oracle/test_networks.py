@@ -133,6 +133,8 @@ def compare_layers(title, network, outputs):
             number = int(name[len("stage"):])
             blocks = [layer for layer in layers for start in (f"layer{number}.", f"body.layer{number}.", f"stages.{number - 1}.blocks.")
                       if layer.startswith(start) and layer[len(start):].isdigit()]
+            if not blocks:  # of a vision transformer, whose layers have other tokens as well
+                continue
             of = max(blocks, key=lambda layer: int(layer.rsplit(".", 1)[1]))
         else:
             continue

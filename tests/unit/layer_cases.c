@@ -13,6 +13,8 @@ enum { CLASS_TOKEN, NO_CLASS_TOKEN, PATCH_POSITIONS, REGISTER_TOKENS, ALL_POSITI
 enum { OWN_KEYS, KEYS_BESIDE, ONLY_KEYS_BESIDE };
 /* Of LAYER_BATCH_NORM. */
 enum { USUAL, MAGNITUDE, AFTER_POOL };
+/* Of LAYER_JOIN. */
+enum { CHANNELS, TOKENS_BELOW, BELOW_ITSELF };
 
 const struct layer_case layer_cases[] = {
     {"3 x 3", LAYER_CONVOLUTION, 16, 9, 32, 3, 1, 1, 0, RELU, false, 0},
@@ -66,7 +68,11 @@ const struct layer_case layer_cases[] = {
     {"first token", LAYER_FIRST_TOKEN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token mean", LAYER_TOKEN_MEAN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token max", LAYER_TOKEN_MAX, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
-    {"joined", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, 0},
+    {"joined", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, CHANNELS},
+    {"stacked", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, true, TOKENS_BELOW},
+    {"stacked on itself", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, BELOW_ITSELF},
+    {"some tokens", LAYER_SLICE, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"pixels as tokens", LAYER_SLICE, 19, 6, 0, 0, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
 };
 const size_t layer_case_count = sizeof layer_cases / sizeof *layer_cases;
 
@@ -164,6 +170,14 @@ static value describe_attention(struct network *net, const struct layer_case *wh
     return attention(net, x, what->variant == OWN_KEYS ? NOTHING : learned(net, "layer.keys", BESIDE, width), what->heads);
 }
 
+/* Each value is also read by something else, so that gradients add up. */
+static value describe_join(struct network *net, const struct layer_case *what, value x, value before) {
+    if (what->variant == CHANNELS) {
+        return join(net, token_mean(net, x, 0), first_token(net, before));
+    }
+    return what->variant == TOKENS_BELOW ? stack(net, slice(net, x, 1, 3, 1), stack(net, before, x)) : stack(net, x, x);
+}
+
 static value describe_layer(struct network *net, const struct layer_case *what, value x, value before) {
     const struct conv convolution = {.name = "layer",
                                      .norm = what->kind == LAYER_BATCH_NORM ? "norm" : NULL,
@@ -202,7 +216,8 @@ static value describe_layer(struct network *net, const struct layer_case *what, 
     case LAYER_NORM: return layer_norm(net, x, "layer", 1e-6);
     case LAYER_ATTENTION: return describe_attention(net, what, x);
     case LAYER_FIRST_TOKEN: return first_token(net, x);
-    case LAYER_JOIN: return join(net, token_mean(net, x, 0), first_token(net, before));
+    case LAYER_JOIN: return describe_join(net, what, x, before);
+    case LAYER_SLICE: return what->channels ? slice(net, x, 6, 24, 1) : slice(net, x, 2, 2, 3);
     case LAYER_TOKEN_MAX: return token_max(net, x, 1);
     default: return token_mean(net, x, 1);
     }

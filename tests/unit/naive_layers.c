@@ -161,6 +161,25 @@ static void token_terms(const struct pass *pass, size_t c, size_t row) {
     }
 }
 
+static void slice_term(const struct pass *pass, size_t c, size_t pixel) {
+    const struct net_layer *what = &pass->layer->what;
+    const size_t from = what->prefix + pixel, to = what->to.width, across = what->from.width;
+    copy_term(pass, place(what->to, c, pixel / to, pixel % to), INPUT, place(what->from, c, from / across, from % across), 1);
+}
+
+/* Channels of one pixel side by side, or tokens one below the other. */
+static void join_term(const struct pass *pass, size_t c, size_t y) {
+    const struct net_layer *what = &pass->layer->what;
+    const size_t output = place(what->to, c, y, 0);
+    if (c >= what->from.channels) {
+        copy_term(pass, output, SECOND, c - what->from.channels, 1);
+    } else if (y >= what->from.height) {
+        copy_term(pass, output, SECOND, place(pass->layer->beside, c, y - what->from.height, 0), 1);
+    } else {
+        copy_term(pass, output, INPUT, place(what->from, c, y, 0), 1);
+    }
+}
+
 static void terms_of(const struct pass *pass, size_t c, size_t y, size_t x) {
     const struct net_layer *what = &pass->layer->what;
     const size_t output = place(what->to, c, y, x);
@@ -175,6 +194,7 @@ static void terms_of(const struct pass *pass, size_t c, size_t y, size_t x) {
     case LAYER_PATCHES: patch_term(pass, c, y); break;
     case LAYER_TOKENS: token_terms(pass, c, y); break;
     case LAYER_FIRST_TOKEN: copy_term(pass, output, INPUT, place(what->from, c, 0, 0), 1); break;
+    case LAYER_SLICE: slice_term(pass, c, y * what->to.width + x); break;
     case LAYER_LEARNED: parameter_term(pass, output, ONE, 0, FACTORS, y * what->to.channels + c); break;
     case LAYER_ADD:
         copy_term(pass, output, INPUT, output, 1);
@@ -184,8 +204,7 @@ static void terms_of(const struct pass *pass, size_t c, size_t y, size_t x) {
         parameter_term(pass, output, INPUT, output, FACTORS, c);
         parameter_term(pass, output, ONE, 0, BIAS, c);
         break;
-    default: /* LAYER_JOIN */
-        copy_term(pass, output, c < what->from.channels ? INPUT : SECOND, c < what->from.channels ? c : c - what->from.channels, 1);
+    default: join_term(pass, c, y); /* LAYER_JOIN */
     }
 }
 

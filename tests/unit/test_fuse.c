@@ -60,6 +60,7 @@ static const char *kind_text(enum net_layer_kind kind) {
     case LAYER_FIRST_TOKEN: return "first token";
     case LAYER_TOKEN_MEAN: return "token mean";
     case LAYER_JOIN: return "join";
+    case LAYER_SLICE: return "slice";
     default: return "another";
     }
 }

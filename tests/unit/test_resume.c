@@ -198,7 +198,7 @@ static void every_method_resumes_after_every_phase(void **state) {
     const bool views = *(const bool *)*state;
     size_t methods = 0;
     for (size_t i = 0; l3a_method_at(i); i++) {
-        if (l3a_method_at(i)->runs) {
+        if (l3a_method_at(i)->runs == 1) {
             stop_everywhere(&(struct trial_run){l3a_method_at(i)->name, views});
             methods++;
         }
@@ -466,7 +466,7 @@ static void damaged_states_are_refused(void **state) {
     size_t methods = 0, damages = 0;
     for (size_t i = 0; l3a_method_at(i); i++) {
         const struct method *method = method_find(l3a_method_at(i)->name);
-        if (method->learner && !method->learner->is_model && method->plan == BY_PHASE) {
+        if (method->info.runs == 1 && !method->learner->is_model && method->plan == BY_PHASE) {
             damages += damage_everywhere(&(struct trial_run){method->info.name, true});
             methods++;
         }

@@ -194,12 +194,21 @@ static cudaError_t attend(const struct call *call) {
 }
 
 static cudaError_t join_values(const struct call *call) {
-    const size_t left = call->layer->from.channels, all = call->layer->to.channels, bytes = number_bytes(call->net->type);
+    const struct shape from = call->layer->from, to = call->layer->to;
+    const size_t left = from.channels * from.height, all = to.channels * to.height, bytes = number_bytes(call->net->type);
     const cudaError_t code =
         net_copy_rows(call->device->stream, call->net->type, call->program->batch, left, call->from, left, call->to, all);
     return code != cudaSuccess ? code
                                : net_copy_rows(call->device->stream, call->net->type, call->program->batch, all - left,
                                                call->beside, all - left, (char *)call->to + left * bytes, all);
+}
+
+static cudaError_t slice_values(const struct call *call) {
+    const struct shape from = call->layer->from, to = call->layer->to;
+    const size_t own = to.channels * to.height * to.width, all = from.channels * from.height * from.width;
+    const size_t skipped = call->layer->prefix * from.channels * number_bytes(call->net->type);
+    return net_copy_rows(call->device->stream, call->net->type, call->program->batch, own, (const char *)call->from + skipped, all,
+                         call->to, own);
 }
 
 /* The kinds that make something of each picture or token by itself. */
@@ -217,6 +226,7 @@ static cudaError_t run_tokens(const struct call *call) {
         return net_norm(stream, type, batch * rows, channels, (float)layer->epsilon, own->factors, own->bias, call->from, call->to);
     case LAYER_ATTENTION: return attend(call);
     case LAYER_FIRST_TOKEN: return net_copy_rows(stream, type, batch, channels, call->from, rows * channels, call->to, channels);
+    case LAYER_SLICE: return slice_values(call);
     case LAYER_JOIN: return join_values(call);
     case LAYER_GLOBAL_MEAN:
     case LAYER_TOKEN_MEAN: return net_mean(stream, type, batch, rows, layer->prefix, channels, call->from, type, call->to);

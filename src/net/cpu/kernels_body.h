@@ -445,12 +445,20 @@ static void token_maxima(const struct kernel_call *call, size_t first, size_t la
     }
 }
 
+/* Channels side by side, or tokens one below the other: in memory, the one value and then the other. */
 static void joins(const struct kernel_call *call, size_t first, size_t last) {
-    const size_t left = call->from.channels, right = call->to.channels - left;
+    const size_t left = call->from.channels * call->from.height, all = call->to.channels * call->to.height, right = all - left;
     for (size_t picture = first; picture < last; picture++) {
-        float *out = call->output + picture * call->to.channels;
+        float *out = call->output + picture * all;
         memcpy(out, call->input + picture * left, left * sizeof *out);
         memcpy(out + left, call->added + picture * right, right * sizeof *out);
+    }
+}
+
+static void slices(const struct kernel_call *call, size_t first, size_t last) {
+    const size_t width = call->from.channels, all = layout_size(&call->from), own = layout_size(&call->to);
+    for (size_t picture = first; picture < last; picture++) {
+        memcpy(call->output + picture * own, call->input + picture * all + call->layer->prefix * width, own * sizeof(float));
     }
 }
 
@@ -542,6 +550,7 @@ const struct kernels KERNELS = {.name = KERNELS_NAME,
                                         [LAYER_TOKEN_MEAN] = token_means,
                                         [LAYER_TOKEN_MAX] = token_maxima,
                                         [LAYER_JOIN] = joins,
+                                        [LAYER_SLICE] = slices,
                                         [LAYER_ACTIVATION] = activations,
                                         [LAYER_ADD] = sums,
                                         [LAYER_SCALE] = scales,

@@ -121,13 +121,14 @@ static void choose_types(struct program *program) {
     }
 }
 
-/* Marks the values whose channels must be side by side for each pixel, since a linear layer reads them or adds to them. */
+/* Marks the values whose channels must be side by side for each pixel, since a linear layer reads them or adds to them,
+ * or a slice takes some of them. */
 static void mark_by_pixel(const struct network *net, bool *by_pixel) {
     for (size_t i = net->layer_count; i-- > 0;) {
         const struct net_layer *layer = &net->layers[i];
         const bool same = layer->kind == LAYER_CONVOLUTION || layer->kind == LAYER_ACTIVATION || layer->kind == LAYER_ADD ||
                           layer->kind == LAYER_SCALE;
-        const bool wanted = layer->kind == LAYER_LINEAR || (same && by_pixel[layer->output]);
+        const bool wanted = layer->kind == LAYER_LINEAR || layer->kind == LAYER_SLICE || (same && by_pixel[layer->output]);
         by_pixel[layer->input] |= wanted && layer->kind != LAYER_CONVOLUTION;
         by_pixel[layer->second] |= wanted;
     }

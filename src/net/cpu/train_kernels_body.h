@@ -517,6 +517,7 @@ const struct train_kernels KERNELS = {
                  [LAYER_TOKEN_MEAN] = {{EACH_PICTURE, reduced_tokens}},
                  [LAYER_TOKEN_MAX] = {{EACH_PICTURE, reduced_tokens}},
                  [LAYER_JOIN] = {{EACH_PICTURE, joins}},
+                 [LAYER_SLICE] = {{EACH_PICTURE, slices}},
                  [LAYER_ATTENTION] = {{EACH_HEAD, attention_heads}},
                  [LAYER_SQUEEZE_EXCITE] = {{EACH_PICTURE, squeeze_pictures},
                                            {EACH_CHANNEL, excite_channels},

@@ -167,15 +167,24 @@ static void reduced_tokens(const struct train_call *call, size_t first, size_t l
 }
 
 static void joins(const struct train_call *call, size_t first, size_t last) {
-    const size_t left = call->from.channels, right = call->to.channels - left;
+    const size_t left = call->from.channels * call->from.height, all = call->to.channels * call->to.height, right = all - left;
     for (size_t picture = first; picture < last; picture++) {
-        const float *gradient = call->out_gradient + picture * call->to.channels;
+        const float *gradient = call->out_gradient + picture * all;
         if (call->in_gradient) {
             memcpy(call->in_gradient + picture * left, gradient, left * sizeof *gradient);
         }
         if (call->second_gradient) {
             memcpy(call->second_gradient + picture * right, gradient + left, right * sizeof *gradient);
         }
+    }
+}
+
+static void slices(const struct train_call *call, size_t first, size_t last) {
+    const size_t start = call->layer->prefix * call->from.channels, all = layout_size(&call->from), own = layout_size(&call->to);
+    for (size_t picture = first; picture < last; picture++) {
+        float *to = call->in_gradient + picture * all;
+        memset(to, 0, all * sizeof *to);
+        memcpy(to + start, call->out_gradient + picture * own, own * sizeof *to);
     }
 }
 
