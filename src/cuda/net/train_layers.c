@@ -138,8 +138,9 @@ done:
     return status;
 }
 
+/* Channels side by side, or tokens one below the other: in memory, the one value and then the other. */
 static cudaError_t join_forward(const struct cuda_call *call) {
-    const size_t left = call->from.channels, all = call->to.channels, count = call->pictures;
+    const size_t left = shape_numbers(call->from), all = shape_numbers(call->to), count = call->pictures;
     char *right = (char *)call->output + left * number_bytes(call->type);
     const cudaError_t code = net_copy_rows(call->stream, call->type, count, left, call->input, left, call->output, all);
     return code != cudaSuccess ? code
@@ -147,7 +148,7 @@ static cudaError_t join_forward(const struct cuda_call *call) {
 }
 
 static cudaError_t join_backward(const struct cuda_call *call) {
-    const size_t left = call->from.channels, all = call->to.channels, count = call->pictures;
+    const size_t left = shape_numbers(call->from), all = shape_numbers(call->to), count = call->pictures;
     const char *right = (const char *)call->out_gradient + left * number_bytes(call->type);
     cudaError_t code = cudaSuccess;
     if (call->in_gradient) {
@@ -157,6 +158,25 @@ static cudaError_t join_backward(const struct cuda_call *call) {
         code = net_copy_rows(call->stream, call->type, count, all - left, right, all, call->second_gradient, all - left);
     }
     return code;
+}
+
+/* Bytes of a picture in front of those that a slice takes. */
+static size_t skipped(const struct cuda_call *call) {
+    return call->layer->prefix * call->from.channels * number_bytes(call->type);
+}
+
+static cudaError_t slice_forward(const struct cuda_call *call) {
+    const size_t own = shape_numbers(call->to), all = shape_numbers(call->from);
+    return net_copy_rows(call->stream, call->type, call->pictures, own, (const char *)call->input + skipped(call), all,
+                         call->output, own);
+}
+
+static cudaError_t slice_backward(const struct cuda_call *call) {
+    const size_t own = shape_numbers(call->to), all = shape_numbers(call->from);
+    const cudaError_t code = cudaMemsetAsync(call->in_gradient, 0, call->pictures * all * number_bytes(call->type), call->stream);
+    return code != cudaSuccess ? code
+                               : net_copy_rows(call->stream, call->type, call->pictures, own, call->out_gradient, own,
+                                               (char *)call->in_gradient + skipped(call), all);
 }
 
 /* softmax(Q Kᵀ / √width) V */
@@ -217,6 +237,7 @@ static cudaError_t forward_tokens(const struct cuda_call *call) {
     case LAYER_FIRST_TOKEN:
         return net_copy_rows(call->stream, call->type, count, channels, call->input, rows * channels, call->output, channels);
     case LAYER_JOIN: return join_forward(call);
+    case LAYER_SLICE: return slice_forward(call);
     case LAYER_GLOBAL_MEAN:
     case LAYER_TOKEN_MEAN:
         return net_mean(call->stream, call->type, count, rows, layer->prefix, channels, call->input, call->type, call->output);
@@ -294,6 +315,7 @@ static cudaError_t backward_plain(const struct cuda_call *call) {
     case LAYER_BLUR:
         return net_unblur(call->stream, call->type, call->pictures, layer->from, layer->to, call->out_gradient, call->in_gradient);
     case LAYER_JOIN: return join_backward(call);
+    case LAYER_SLICE: return slice_backward(call);
     default: return backward_rows(call);
     }
 }
