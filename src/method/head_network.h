@@ -41,8 +41,6 @@ struct head_network_rules {
     bool scores;   /* the network's first output are the scores: the head has no coefficients. They are those of all classes so far
                       or, while a phase's own classes are trained, of these alone */
     size_t looks;  /* by which output images are chosen for the memory; 0: the features */
-    /* Called when the network is described and open, before the first step of a phase; and after the last one. */
-    l3a_status (*begin)(struct head *head, struct rows *rows);
     /* Changes the targets of a step's rows, of which the outputs of both networks are there. */
     void (*set_targets)(struct head *head, struct batch *batch);
     /* Adds to the gradients of the outputs. */
