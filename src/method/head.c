@@ -253,6 +253,7 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
     struct rows rows = {0};
     if (head->network) {
         head_network_use(head, lesson->training);
+        head->network->progress = lesson->progress;
         TRY(rows_list(head->context, lesson, &rows));
     } else {
         TRY(rows_read(head->context, lesson, &rows));

@@ -88,6 +88,9 @@ struct head_rules {
     size_t kept_count;
     /* Called after these arrays were loaded: checks their numbers, and makes what was not saved. */
     l3a_status (*resume)(struct head *head, const l3a_state *from);
+    /* Arrays of float32 that steps change, with a trained network: what is kept between two epochs of a phase (head_progress.c). */
+    const struct head_array *during;
+    size_t during_count;
     /* With a trained network. NULL: as every method. */
     const struct trained_tuning *trained;
     const struct head_network_rules *network;
@@ -119,13 +122,15 @@ struct head {
     float *coefficients;     /* [classes x inputs] */
     float *old_coefficients; /* [old x inputs], before the phase; distilling methods only */
     struct memory memory;
+    bool in_order;                /* the rows of a phase are shown as they are listed, not in random order */
     struct head_network *network; /* that makes the features; NULL: it is frozen, and they are given */
     const struct lesson *lesson;  /* that is being learned; NULL: none is */
 };
 
-/* Whether the scores are made from features by coefficients, and not by the network itself. */
+/* Whether the scores are made from features by coefficients, and not by the network itself or by the method. */
 static inline bool head_has_coefficients(const struct head *head) {
-    return !(head->network && head->rules->network && head->rules->network->scores);
+    const struct head_network_rules *rules = head->network ? head->rules->network : NULL;
+    return !(rules && (rules->scores || rules->score));
 }
 
 /* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum. */
@@ -145,10 +150,11 @@ l3a_status head_load(void *state, const l3a_state *from);
 
 #define HEAD_SETTINGS "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|train-backbone|"
 
-/* What learners of heads have in common. */
-#define HEAD_FUNCTIONS                                                                                                             \
+/* What all such learners have in common. */
+#define HEAD_LEARNER_FUNCTIONS                                                                                                     \
     .learn = head_learn, .score = head_score, .thresholds = head_thresholds, .free = head_free, .save = head_save,                 \
-    .load = head_load, .holds_images = true, .plan = head_network_plan, .score_pictures = head_score_pictures
+    .load = head_load, .layer_settings = "|dim|skip-features|", .trained_settings = "|backbone-rate|", .holds_images = true,       \
+    .plan = head_network_plan, .score_pictures = head_score_pictures
 
 /* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
 #define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
@@ -158,11 +164,7 @@ l3a_status head_load(void *state, const l3a_state *from);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {.create = name##_create,                                                                \
-                                           HEAD_FUNCTIONS,                                                                         \
-                                           .settings = HEAD_SETTINGS,                                                              \
-                                           .layer_settings = "|dim|skip-features|",                                                \
-                                           .trained_settings = "|backbone-rate|"}
+    const struct learner name##_learner = {.create = name##_create, .settings = HEAD_SETTINGS, HEAD_LEARNER_FUNCTIONS}
 
 /* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);

@@ -4,7 +4,6 @@
 #include "common/number.h"
 #include "train/linear_head.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +23,7 @@ static const struct trained_tuning usual = {.epochs = 20,
                                             .lambda = 1,
                                             .augmentation = {.least = 0.5, .most = 1, .flip = true}};
 static const double NORMS_RATE = 1e-3;
+static const double KEEP_SECONDS = 10; /* of work that may be lost, besides an epoch that was not finished */
 
 /* ---- Opening ---- */
 
@@ -62,6 +62,7 @@ l3a_status head_network_create(struct head *head, const l3a_options *settings) {
     TRY(allocate_zeroed(head->context, 1, sizeof *head->network, &head->network));
     struct head_network *network = head->network;
     network->tuning = choose_tuning(head, &settings->method);
+    network->keep_every = KEEP_SECONDS;
     training.trained = settings->method.train_backbone == L3A_TRAIN_BACKBONE_NORMS ? TRAIN_NORMS : TRAIN_ALL;
     training.decay = network->tuning.decay;
     head->batch = network->tuning.batch;
@@ -128,6 +129,9 @@ l3a_status head_network_make_room(struct head *head, size_t capacity) {
     TRY(allocate(context, capacity, picture_numbers(network) * sizeof(float), &network->planes));
     TRY(allocate_zeroed(context, coefficients, sizeof(float), &network->moment));
     TRY(allocate_zeroed(context, coefficients, sizeof(float), &network->square));
+    TRY(allocate_zeroed(context, network->own.count, sizeof(float), &network->own.gradient));
+    TRY(allocate_zeroed(context, network->own.count, sizeof(float), &network->own.moment));
+    TRY(allocate_zeroed(context, network->own.count, sizeof(float), &network->own.square));
     for (size_t i = 0; i < output_count(head); i++) {
         const size_t bytes = head_output_numbers(head, i) * sizeof(float);
         TRY(allocate(context, capacity, bytes, &network->outputs[i]));
@@ -144,9 +148,10 @@ done:
 
 void head_network_drop_room(struct head *head) {
     struct head_network *network = head->network;
-    void **const arrays[] = {(void **)&network->wanted,      (void **)&network->numbers, (void **)&network->checksums,
-                             (void **)&network->planes,      (void **)&network->moment,  (void **)&network->square,
-                             (void **)&network->old_features};
+    void **const arrays[] = {(void **)&network->wanted,       (void **)&network->numbers,      (void **)&network->checksums,
+                             (void **)&network->planes,       (void **)&network->moment,       (void **)&network->square,
+                             (void **)&network->old_features, (void **)&network->own.gradient, (void **)&network->own.moment,
+                             (void **)&network->own.square};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         release(head->context, *arrays[i]);
         *arrays[i] = NULL;
@@ -224,6 +229,10 @@ done:
 
 /* ---- Steps ---- */
 
+static bool scores_itself(const struct head *head) {
+    return head->rules->network && head->rules->network->score;
+}
+
 /* Rows of features, with a 1 after each. */
 static void add_ones(const struct head *head, const float *features, size_t rows, float *inputs) {
     const size_t width = head->inputs - 1;
@@ -239,6 +248,10 @@ l3a_status head_network_forward(struct head *head, struct batch *batch) {
     TRY(trained_network_forward(&network->net, network->planes, batch->rows, network->outputs));
     if (network->net.old) {
         TRY(trained_network_run_old(&network->net, network->planes, batch->rows, network->old_outputs));
+    }
+    if (scores_itself(head)) {
+        TRY(head->rules->network->score(head, network->outputs, batch->rows, true, batch->scores));
+        goto done;
     }
     if (!head_has_coefficients(head)) {
         memcpy(batch->scores, network->outputs[0], batch->rows * head->classes * sizeof *batch->scores);
@@ -263,13 +276,22 @@ static l3a_status fail_number(const struct head *head, const char *what) {
 }
 
 l3a_status head_network_loss(struct head *head, struct batch *batch) {
-    if (head->rules->network && head->rules->network->set_targets) {
-        head->rules->network->set_targets(head, batch);
+    const struct head_network_rules *rules = head->rules->network;
+    double loss = 0;
+    l3a_status status = L3A_OK;
+    if (rules && rules->set_targets) {
+        rules->set_targets(head, batch);
     }
-    const double loss =
-        loss_of_targets(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    if (rules && rules->loss) {
+        TRY(rules->loss(head, batch, &loss));
+    } else {
+        loss =
+            loss_of_targets(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    }
     head->network->loss += loss;
-    return isfinite(loss) ? L3A_OK : fail_number(head, "loss");
+    TRY(isfinite(loss) ? L3A_OK : fail_number(head, "loss"));
+done:
+    return status;
 }
 
 /* The gradient by the features, and what the method adds to those of all outputs. */
@@ -278,13 +300,13 @@ static l3a_status set_output_gradients(struct head *head, struct batch *batch) {
     const struct head_network_rules *rules = head->rules->network;
     const size_t width = head->inputs - 1;
     l3a_status status = L3A_OK;
-    for (size_t i = 1; i < output_count(head); i++) {
+    for (size_t i = scores_itself(head) ? 0 : 1; i < output_count(head); i++) {
         memset(network->by_outputs[i], 0, batch->rows * head_output_numbers(head, i) * sizeof(float));
     }
     if (head_has_coefficients(head)) {
         matrix_multiply(head->context->threads, REAL_SINGLE, false, false, batch->rows, width, head->classes, 1, batch->gradient,
                         head->classes, head->coefficients, head->inputs, 0, network->by_outputs[0], width);
-    } else {
+    } else if (!scores_itself(head)) {
         memcpy(network->by_outputs[0], batch->gradient, batch->rows * head->classes * sizeof(float));
     }
     if (rules && rules->output_terms) {
@@ -332,7 +354,7 @@ l3a_status head_network_step(struct head *head, struct batch *batch, float *grad
         TRY(head->rules->network->network_terms(head));
     }
     TRY(trained_network_gradient_square(&network->net, &square));
-    const double norm = sqrt(square + square_of(gradient, coefficients));
+    const double norm = sqrt(square + square_of(gradient, coefficients) + square_of(network->own.gradient, network->own.count));
     if (!isfinite(norm)) {
         status = fail_number(head, "gradient");
         goto done;
@@ -344,26 +366,38 @@ l3a_status head_network_step(struct head *head, struct batch *batch, float *grad
         linear_rows_step(&step, tuning->decay, head->classes, head->inputs, gradient, network->moment, network->square,
                          head->coefficients);
     }
+    if (network->own.count) {
+        linear_rows_step(&step, 0, 1, network->own.count, network->own.gradient, network->own.moment, network->own.square,
+                         network->own.values);
+    }
 done:
     return status;
 }
 
 /* ---- Looking at pictures ---- */
 
-/* Runs the network over pictures as they are, a few at a time, and takes one of its outputs. */
+/* In place of an output: the scores that the method computes from all of them. */
+enum { METHOD_SCORES = NETWORK_OUTPUTS };
+
+static size_t taken_numbers(const struct head *head, size_t output) {
+    return output == METHOD_SCORES ? head->classes : head_output_numbers(head, output);
+}
+
+/* Runs the network over pictures as they are, a few at a time, and takes one of its outputs, or scores. */
 static l3a_status run_over(struct head *head, const struct picture_rows *of, const size_t *pictures, size_t count, size_t output,
                            float *values, size_t stride, const char *stage) {
     struct head_network *network = head->network;
     l3a_context *context = head->context;
     const struct augmentation plain = {0};
     struct picture_feed feeds[2];
-    float *planes = NULL, *outputs[NETWORK_OUTPUTS] = {NULL};
+    float *planes = NULL, *taken = NULL, *outputs[NETWORK_OUTPUTS] = {NULL};
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < 2; i++) {
         picture_feed_open(context, of, &network->source->loader, &plain, &feeds[i]);
     }
     TRY(trained_network_describe(&network->net));
-    const size_t numbers = head_output_numbers(head, output);
+    const size_t numbers = taken_numbers(head, output);
+    TRY(allocate(context, SCORE_PICTURES, numbers * sizeof(float), &taken));
     TRY(allocate(context, SCORE_PICTURES, picture_numbers(network) * sizeof *planes, &planes));
     for (size_t i = 0; i < output_count(head); i++) {
         TRY(allocate(context, SCORE_PICTURES, head_output_numbers(head, i) * sizeof(float), &outputs[i]));
@@ -376,8 +410,12 @@ static l3a_status run_over(struct head *head, const struct picture_rows *of, con
         TRY(picture_feed_begin(&feeds[(turn + 1) % 2], pictures + first + n, NULL, rest < SCORE_PICTURES ? rest : SCORE_PICTURES,
                                0));
         TRY(trained_network_run(&network->net, planes, n, outputs));
+        if (output == METHOD_SCORES) {
+            TRY(head->rules->network->score(head, outputs, n, false, taken));
+        }
         for (size_t i = 0; i < n; i++) {
-            memcpy(values + (first + i) * stride, outputs[output] + i * numbers, numbers * sizeof *values);
+            const float *from = (output == METHOD_SCORES ? taken : outputs[output]) + i * numbers;
+            memcpy(values + (first + i) * stride, from, numbers * sizeof *values);
         }
     }
     TRY(report_progress(context, stage, count, count));
@@ -389,6 +427,7 @@ done:
         picture_feed_close(&feeds[i]);
     }
     release(context, planes);
+    release(context, taken);
     return status;
 }
 
@@ -464,7 +503,8 @@ l3a_status head_score_pictures(void *state, const struct training_source *source
     float *inputs = NULL;
     head_network_use(head, source);
     if (!head_has_coefficients(head)) {
-        return run_over(head, &source->test, rows, count, 0, scores, head->classes, "evaluate");
+        return run_over(head, &source->test, rows, count, scores_itself(head) ? METHOD_SCORES : 0, scores, head->classes,
+                        "evaluate");
     }
     TRY(allocate(head->context, count, head->inputs * sizeof *inputs, &inputs));
     for (size_t i = 0; i < count; i++) {
@@ -490,97 +530,11 @@ l3a_status head_network_plan(void *state, const struct training_source *source, 
     const uint64_t pictures = head->batch * (1 + head->rules->replays) * picture_numbers(head->network) * sizeof(float);
     need->memory = plan.bytes + 2 * pictures + head_memory_slots(head) * (head->stored * sizeof(float) + classes);
     need->memory += compared ? plan.bytes / 2 : 0;
+    if (head->rules->network && head->rules->network->own_numbers) {
+        need->memory += head->rules->network->own_numbers(head, classes) * (4 + compared) * sizeof(float); /* with moments */
+    }
     need->passes = (double)head->tuning.epochs * (1 + (double)head->rules->replays);
     need->flops = (3 + (double)compared) * flops;
 done:
-    return status;
-}
-
-/* ---- Between phases ---- */
-
-/* How many phases were learned, how wide the inputs of the head are, and how many numbers of the network steps change. */
-enum { PHASE, INPUTS, TRAINED, NUMBERS };
-
-static const char prefix[] = "network.";
-
-/* Names of parameters can be longer than those of arrays. */
-static void array_name(size_t index, char name[32]) {
-    snprintf(name, 32, "%s%zu", prefix, index);
-}
-
-/* The names are one text, with a line for each value. */
-static l3a_status save_names(const struct head *head, l3a_state *into) {
-    text_builder names = {.context = head->context};
-    const struct kept_value *kept;
-    l3a_status status = L3A_OK;
-    uint8_t *bytes = NULL;
-    for (size_t i = 0; (kept = trained_network_kept(&head->network->net, i)) != NULL; i++) {
-        text_builder_print(&names, "%s\n", kept->name);
-    }
-    TRY(names.status);
-    TRY(allocate(head->context, names.length, 1, &bytes));
-    memcpy(bytes, names.text ? names.text : "", names.length);
-    TRY(state_give(into, "network.names", L3A_NUMBER_UINT8, (const uint64_t[]){names.length}, 1, bytes));
-done:
-    text_builder_free(&names);
-    return status;
-}
-
-l3a_status head_network_save(const struct head *head, l3a_state *into) {
-    const struct kept_value *kept;
-    l3a_status status = L3A_OK;
-    uint64_t *numbers = NULL;
-    char name[32];
-    TRY(allocate(head->context, NUMBERS, sizeof *numbers, &numbers));
-    numbers[PHASE] = head->network->phase;
-    numbers[INPUTS] = head->inputs;
-    numbers[TRAINED] = head->network->trained_numbers;
-    TRY(state_give(into, "network.numbers", L3A_NUMBER_INT64, (const uint64_t[]){NUMBERS}, 1, numbers));
-    TRY(save_names(head, into));
-    for (size_t i = 0; (kept = trained_network_kept(&head->network->net, i)) != NULL; i++) {
-        array_name(i, name);
-        TRY(l3a_state_put(into, name, L3A_NUMBER_FLOAT32, kept->shape, kept->rank, kept->values));
-    }
-done:
-    return status;
-}
-
-static l3a_status load_value(struct head *head, const l3a_state *from, const char *name, size_t index) {
-    const l3a_state_array *array = NULL;
-    char wanted[32];
-    l3a_status status = L3A_OK;
-    array_name(index, wanted);
-    for (size_t i = 0; (array = l3a_state_at(from, i)) != NULL && strcmp(array->name, wanted) != 0;) {
-        i++;
-    }
-    if (!array || array->type != L3A_NUMBER_FLOAT32 || array->rank > PARAMETER_RANK) {
-        return state_fail(from, "a value of the network is missing");
-    }
-    TRY(trained_network_keep(&head->network->net, name, array->rank, array->shape, array->data));
-done:
-    return status;
-}
-
-l3a_status head_network_load_state(struct head *head, const l3a_state *from) {
-    const void *data;
-    uint64_t numbers[NUMBERS], length;
-    text_list names = {0};
-    l3a_status status = L3A_OK;
-    TRY(state_expect(from, "network.numbers", L3A_NUMBER_INT64, 1, (const uint64_t[]){NUMBERS}, &data));
-    memcpy(numbers, data, sizeof numbers);
-    if (numbers[PHASE] > from->classes || numbers[INPUTS] < 2 || numbers[INPUTS] > INT32_MAX || numbers[TRAINED] > INT64_MAX / 8) {
-        status = state_fail(from, "the number of its phases, inputs or trained numbers is not valid");
-        goto done;
-    }
-    head->network->phase = (size_t)numbers[PHASE];
-    head->network->trained_numbers = (size_t)numbers[TRAINED];
-    head->inputs = head->stored = head->memory.inputs = (size_t)numbers[INPUTS];
-    TRY(l3a_state_get(from, "network.names", L3A_NUMBER_UINT8, 1, &length, &data));
-    TRY(text_list_split_lines(head->context, &names, data, (size_t)length));
-    for (size_t i = 0; i < names.count; i++) {
-        TRY(load_value(head, from, names.items[i], i));
-    }
-done:
-    text_list_clear(head->context, &names);
     return status;
 }

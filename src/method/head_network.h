@@ -42,6 +42,22 @@ struct head_network_rules {
     l3a_status (*output_terms)(struct head *head, struct batch *batch);
     /* Adds to the gradients of the network's numbers, in the order of trained_network_read(). */
     l3a_status (*network_terms)(struct head *head);
+    /* Computes the scores of pictures from all outputs, in place of coefficients: numbers of the method's own (struct head_own) do.
+     * step: of pictures of a step, whose outputs' gradients output_terms() adds, from that by the scores. NULL: coefficients, or
+     * the network itself. */
+    l3a_status (*score)(struct head *head, float *const *outputs, size_t rows, bool step, float *scores);
+    /* Sets the loss of a step and its gradient by the scores. NULL: the loss that the settings name. */
+    l3a_status (*loss)(struct head *head, struct batch *batch, double *loss);
+    /* How many numbers of its own the method will have; for the plan. */
+    size_t (*own_numbers)(const struct head *head, size_t classes);
+};
+
+/* Numbers of a method besides those of the network: the first `count` step at the rate of a head, and the others follow the
+ * pictures. The method sets the first three fields before the first step of a phase, and the gradient in output_terms(). */
+struct head_own {
+    size_t count, all;
+    float *values;                     /* [all], the method's */
+    float *gradient, *moment, *square; /* [count] */
 };
 
 struct head_network {
@@ -59,7 +75,10 @@ struct head_network {
     float *outputs[NETWORK_OUTPUTS], *old_outputs[NETWORK_OUTPUTS], *by_outputs[NETWORK_OUTPUTS];
     float *old_features;    /* [capacity x inputs], with a 1 */
     float *moment, *square; /* of the head's coefficients */
-    double loss;            /* of the epoch so far */
+    struct head_own own;
+    double loss;                           /* of the epoch so far */
+    const struct state_progress *progress; /* of the lesson; NULL: none is kept */
+    double kept_at, keep_every;            /* when that was done last, and after how many seconds of work it is done again */
 };
 
 /* Numbers of an output for one picture. */
@@ -101,7 +120,11 @@ l3a_status head_network_plan(void *state, const struct training_source *source, 
 /* Scores of test pictures. */
 l3a_status head_score_pictures(void *state, const struct training_source *source, const size_t *rows, size_t count, float *scores);
 
-/* What is kept between phases besides what every head keeps. */
+/* head_progress.c. Keeps what `epoch` epochs of a phase have changed, if it is time to; and goes on after those that were kept. */
+l3a_status head_progress_keep(struct head *head, const struct rows *rows, size_t epoch, size_t steps);
+l3a_status head_progress_resume(struct head *head, const struct rows *rows, size_t *epoch, size_t *steps);
+
+/* head_network_state.c: what is kept between phases besides what every head keeps. */
 l3a_status head_network_save(const struct head *head, l3a_state *into);
 l3a_status head_network_load_state(struct head *head, const l3a_state *from);
 

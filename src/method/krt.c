@@ -296,10 +296,10 @@ static l3a_status create_replaying(l3a_context *context, const struct method *me
 }
 
 const struct learner krt_learner = {.create = create_plain,
-                                    HEAD_FUNCTIONS,
+                                    HEAD_LEARNER_FUNCTIONS,
                                     .settings = "|loss|epochs|batch|lambda|head-theta|train-backbone|",
                                     .trained_settings = "|backbone-rate|krt-width|"};
 const struct learner krt_r_learner = {.create = create_replaying,
-                                      HEAD_FUNCTIONS,
+                                      HEAD_LEARNER_FUNCTIONS,
                                       .settings = "|loss|epochs|batch|lambda|memory|memory-per|head-theta|train-backbone|",
                                       .trained_settings = "|backbone-rate|krt-width|krt-leak|"};

@@ -10,6 +10,7 @@
 #include "l3a/l3a_experiment.h"
 
 struct training_source; /* train/training_source.h */
+struct state_progress;  /* method/state.h */
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
@@ -20,6 +21,7 @@ struct lesson {
     size_t phases;
     size_t first, last;                     /* the classes that are new in this lesson */
     const struct training_source *training; /* the pictures of the table, and a network to train; NULL: there are none */
+    const struct state_progress *progress;  /* NULL: a learner that is stopped in the lesson begins it again */
 };
 
 struct outcome {
@@ -132,7 +134,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
-/* Those that are never on frozen features. */
-extern const struct learner podnet_learner, krt_learner, krt_r_learner;
+/* Those that always train the network. */
+extern const struct learner csc_learner, csc_r_learner, tpcil_learner, podnet_learner, krt_learner, krt_r_learner;
 
 #endif

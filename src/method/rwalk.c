@@ -181,6 +181,10 @@ static const struct head_array kept[] = {KEPT("fisher", coefficients.fisher),
                                          KEPT_OF_NETWORK("network.importance", network.importance),
                                          KEPT_OF_NETWORK("network.anchor", network.anchor)};
 
+static const struct head_array during[] = {KEPT("fisher", coefficients.fisher), KEPT("path", coefficients.path),
+                                           KEPT_OF_NETWORK("network.fisher", network.fisher),
+                                           KEPT_OF_NETWORK("network.path", network.path)};
+
 static const struct head_network_rules network_rules = {.network_terms = add_network_penalty};
 
 static const struct head_rules rules = {.size = sizeof(struct rwalk),
@@ -191,6 +195,8 @@ static const struct head_rules rules = {.size = sizeof(struct rwalk),
                                         .release = release_all,
                                         .kept = kept,
                                         .kept_count = sizeof kept / sizeof kept[0],
+                                        .during = during,
+                                        .during_count = sizeof during / sizeof during[0],
                                         .network = &network_rules};
 
 HEAD_LEARNER(rwalk, rules, 20, 1e-2, 1e-2, 10000, 0, false);

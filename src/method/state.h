@@ -42,6 +42,12 @@ struct state_owner {
     text_list keys, values;
 };
 
+/* Where a learner that takes long keeps what it has done of a phase. */
+struct state_progress {
+    const char *path;
+    const struct state_owner *owner;
+};
+
 l3a_status state_owner_set(l3a_context *context, struct state_owner *owner, const char *key, const char *value);
 void state_owner_free(l3a_context *context, struct state_owner *owner);
 

@@ -247,12 +247,22 @@ static l3a_status report_step(const struct head *head, size_t epoch, size_t firs
     return head->network ? report_progress(head->context, "train", epoch * shown + first, head->tuning.epochs * shown) : L3A_OK;
 }
 
+static void order_epoch(struct head *head, const struct workspace *work, size_t shown) {
+    if (!head->in_order) {
+        stream_shuffle(&head->random, work->order, shown);
+        return;
+    }
+    for (size_t i = 0; i < shown; i++) {
+        work->order[i] = i;
+    }
+}
+
 static l3a_status make_epoch(struct head *head, struct rows *rows, struct workspace *work, size_t epoch, size_t shown) {
     const struct tuning *tuning = &head->tuning;
     const double highest = head->old ? tuning->rate : tuning->first_rate;
     const size_t steps = tuning->epochs * ((shown + head->batch - 1) / head->batch);
     l3a_status status = L3A_OK;
-    stream_shuffle(&head->random, work->order, shown);
+    order_epoch(head, work, shown);
     work->batch.last_pass = epoch + 1 == tuning->epochs;
     if (head->network) {
         head_network_start_epoch(head, epoch);
@@ -281,9 +291,14 @@ l3a_status head_train(struct head *head, struct rows *rows) {
     const struct tuning *tuning = &head->tuning;
     TRY(workspace_create(head, rows, &work));
     const size_t shown = rows->count + work.joined_count;
-    for (size_t epoch = 0; epoch < tuning->epochs; epoch++) {
+    size_t epoch = 0;
+    if (head->network) {
+        TRY(head_progress_resume(head, rows, &epoch, &work.adam.steps));
+    }
+    for (; epoch < tuning->epochs; epoch++) {
         TRY(head->network ? L3A_OK : report_progress(head->context, "head", epoch, tuning->epochs));
         TRY(make_epoch(head, rows, &work, epoch, shown));
+        TRY(head->network ? head_progress_keep(head, rows, epoch + 1, work.adam.steps) : L3A_OK);
     }
     TRY(report_progress(head->context, head->network ? "train" : "head", tuning->epochs, tuning->epochs));
 done:

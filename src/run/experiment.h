@@ -14,6 +14,7 @@
 #include "measure/compare.h"
 #include "measure/evaluate.h"
 #include "method/method.h"
+#include "method/state.h"
 #include "measure/results.h"
 #include "run/saving.h"
 #include "l3a/l3a_experiment.h"
@@ -95,6 +96,9 @@ struct layout {
     /* Looks at the scores after the last phase; *curves is allocated if they are wanted. NULL: does not. */
     l3a_status (*look)(const l3a_experiment *experiment, const struct job *job, const struct evaluation *evaluation,
                        const double *thresholds, float **curves);
+    /* Where a learner that trains the backbone keeps what it has done of a phase; *path and *owner are the caller's to free. NULL:
+     * nowhere. */
+    l3a_status (*progress)(const l3a_experiment *experiment, const struct job *job, char **path, struct state_owner *owner);
     /* Phase t of a job is finished, and in the results: saves it, unless that can wait. NULL: waits for the job. */
     l3a_status (*keep_phase)(const l3a_experiment *experiment, const struct job *job, size_t t, const l3a_result *row);
     /* The program stops right after that: saves the phase if it is not saved yet. Not called if several processes divide the rows:

@@ -42,7 +42,28 @@ done:
     return status;
 }
 
-static l3a_status learn(const struct job *job, const struct phase_work *work) {
+/* A method that trains the backbone can go on in the middle of a phase. */
+static l3a_status learn_long(const l3a_experiment *experiment, const struct job *job, const struct lesson *lesson,
+                             struct outcome *outcome) {
+    struct lesson own = *lesson;
+    struct state_owner owner = {{0}, {0}};
+    char *path = NULL;
+    l3a_status status = L3A_OK;
+    TRY(experiment->layout->progress ? experiment->layout->progress(experiment, job, &path, &owner) : L3A_OK);
+    const struct state_progress progress = {path, &owner};
+    own.progress = path ? &progress : NULL;
+    TRY(job->method->learner->learn(job->state, &own, outcome));
+done:
+    state_owner_free(experiment->context, &owner);
+    release(experiment->context, path);
+    return status;
+}
+
+static bool trains(const l3a_experiment *experiment, const struct job *job) {
+    return job->state && method_trains(job->method, &team_point(experiment, job->team, 0)->settings);
+}
+
+static l3a_status learn(const l3a_experiment *experiment, const struct job *job, const struct phase_work *work) {
     const struct lesson *lesson = &work->lesson;
     l3a_status status = L3A_OK;
     struct outcome outcome = {.classes = work->tallies};
@@ -50,7 +71,8 @@ static l3a_status learn(const struct job *job, const struct phase_work *work) {
         TRY(group_learn(job->group, lesson->train, lesson->columns + lesson->first, lesson->names + lesson->first,
                         lesson->last - lesson->first, work->outcomes));
     } else {
-        TRY(job->method->learner->learn(job->state, lesson, &outcome));
+        TRY(trains(experiment, job) ? learn_long(experiment, job, lesson, &outcome)
+                                    : job->method->learner->learn(job->state, lesson, &outcome));
         work->outcomes[0] = (struct group_outcome){outcome.images, outcome.pseudo_labels, 0};
     }
 done:
@@ -70,10 +92,6 @@ static l3a_status score_pictures(const l3a_experiment *experiment, const struct 
                                              evaluation->scores));
 done:
     return status;
-}
-
-static bool trains(const l3a_experiment *experiment, const struct job *job) {
-    return job->state && method_trains(job->method, &team_point(experiment, job->team, 0)->settings);
 }
 
 static l3a_status score(void *job, const float *features, size_t rows, float *const *scores) {
@@ -274,7 +292,7 @@ static l3a_status run_phase(const l3a_experiment *experiment, struct job *job, s
     context->share_seconds = 0;
     context->share_bytes = 0;
     const double start = clock_seconds();
-    TRY(learn(job, &work));
+    TRY(learn(experiment, job, &work));
     const double learned = clock_seconds();
     double rest = learned - start; /* the time that is not in a stage reported already */
     for (size_t i = 0; i < context->stages.count; i++) {

@@ -7,7 +7,8 @@
  *
  * The first job, of the first method, class order and seed, leaves model.safetensors if it is a model. Every other job keeps its
  * model or state in a file of its own, partial-N.safetensors, where N is its number. The file is not written after the job's last
- * phase, and is removed then. Before the last phase a model is stored in full precision whatever the setting `store`, so that
+ * phase, and is removed then. Beside it, a learner that trains the backbone keeps what the epochs of a phase have changed, in
+ * partial-N.epochs.safetensors. Before the last phase a model is stored in full precision whatever the setting `store`, so that
  * resuming does not change the results. A learner that can neither be saved nor is a model starts its job again. */
 #include "base/file.h"
 #include "common/number.h"
@@ -38,6 +39,17 @@ static l3a_status path_of(const l3a_experiment *run, const struct job *job, char
     char name[64];
     snprintf(name, sizeof name, "partial-%zu.safetensors", job->number);
     return join_path(run->context, run->options.folder, leaves_model(job) ? run_layout.obstacle : name, path);
+}
+
+/* The file of what its unfinished phase has learned. */
+static l3a_status progress_path(const l3a_experiment *run, const struct job *job, char **path) {
+    char name[64];
+    snprintf(name, sizeof name, "partial-%zu.epochs.safetensors", job->number);
+    return join_path(run->context, run->options.folder, name, path);
+}
+
+static bool job_trains(const l3a_experiment *run, const struct job *job) {
+    return method_trains(job->method, &team_point(run, job->team, 0)->settings);
 }
 
 static l3a_status open_run(l3a_experiment *run, bool resumed) {
@@ -104,7 +116,7 @@ static l3a_status describe_owner(const l3a_experiment *run, const struct job *jo
     if (job->method->own && job->method->own->parameters) {
         TRY(state_owner_set(context, owner, "parameters", job->method->own->parameters));
     }
-    if (method_trains(job->method, &run->points[job->team->points[0]].settings)) {
+    if (job_trains(run, job)) {
         TRY(state_owner_set(context, owner, "backbone", run->training->info.sha256));
     }
     TRY(state_owner_set(context, owner, "seed", seed));
@@ -113,6 +125,27 @@ static l3a_status describe_owner(const l3a_experiment *run, const struct job *jo
 done:
     text_builder_free(&classes);
     text_builder_free(&settings);
+    return status;
+}
+
+static l3a_status progress(const l3a_experiment *run, const struct job *job, char **path, struct state_owner *owner) {
+    l3a_status status = L3A_OK;
+    if (run->options.folder) {
+        TRY(progress_path(run, job, path));
+        TRY(describe_owner(run, job, owner));
+    }
+done:
+    return status;
+}
+
+/* The phase is saved, so what its epochs have left is not needed any more. */
+static l3a_status remove_progress(const l3a_experiment *run, const struct job *job) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    TRY(progress_path(run, job, &path));
+    TRY(remove_file(run->context, path));
+done:
+    release(run->context, path);
     return status;
 }
 
@@ -366,10 +399,14 @@ static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, s
     }
     TRY(results_keep_stages(run->points[0].results, row, trial_of(run, job, job->method).order));
     saving_add(job->saving, row->seconds);
-    uint64_t due = t + 1 == job->phases || job->method->own || saving_is_due(job->saving, learned_bytes(job));
+    const bool trains = job_trains(run, job);
+    uint64_t due = t + 1 == job->phases || job->method->own || trains || saving_is_due(job->saving, learned_bytes(job));
     TRY(follow_lead(run->context, L3A_OK, &due));
     if (due) {
         TRY(save_phase(run, job, t, row));
+    }
+    if (trains) {
+        TRY(remove_progress(run, job));
     }
 done:
     return status;
@@ -405,6 +442,7 @@ const struct layout run_layout = {.kind = "run",
                                   .open = open_run,
                                   .resume = resume,
                                   .look = look,
+                                  .progress = progress,
                                   .keep_phase = keep_phase,
                                   .leave_phase = leave_phase,
                                   .keep_job = remove_partial,

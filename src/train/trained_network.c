@@ -51,10 +51,18 @@ done:
     return status;
 }
 
+static bool has_shape(const struct kept_value *kept, size_t rank, const uint64_t *shape) {
+    return kept && kept->rank == rank && memcmp(kept->shape, shape, rank * sizeof *shape) == 0;
+}
+
 l3a_status trained_network_keep(struct trained_network *net, const char *name, size_t rank, const uint64_t *shape,
                                 const float *values) {
     struct kept_value *kept = find_kept(net, name);
     l3a_status status = L3A_OK;
+    if (kept && !has_shape(kept, rank, shape)) {
+        drop_kept(net, kept);
+        kept = NULL;
+    }
     if (!kept) {
         TRY(add_kept(net, name, rank, shape, &kept));
     }
@@ -77,10 +85,6 @@ static void overlay(struct trained_network *net) {
 }
 
 /* ---- Descriptions ---- */
-
-static bool has_shape(const struct kept_value *kept, size_t rank, const uint64_t *shape) {
-    return kept && kept->rank == rank && memcmp(kept->shape, shape, rank * sizeof *shape) == 0;
-}
 
 /* A value that the method has made before is as it was kept. The method makes the others, and those whose shape has changed, and
  * they are kept at once. */
@@ -108,6 +112,13 @@ static value describe_changed(void *owner, struct network *net, const struct fam
     return changes->describe ? changes->describe(changes->owner, net, family, recipe) : family->describe(net, recipe);
 }
 
+/* The last feature map of a network: its tokens after the last norm or, without tokens, that of its last stage. */
+static value find_output(const struct network *network, const char *name) {
+    const bool map = strcmp(name, OUTPUT_MAP) == 0;
+    const value found = network_find_output(network, map ? "tokens" : name);
+    return map && found == NOTHING ? network_find_output(network, "stage4") : found;
+}
+
 /* Leaves the features and the outputs that the method looks at. */
 static l3a_status choose_outputs(struct trained_network *net) {
     struct network *network = &net->reading.network;
@@ -116,7 +127,7 @@ static l3a_status choose_outputs(struct trained_network *net) {
     size_t count = 1;
     for (; count < NETWORK_OUTPUTS && net->plan.outputs[count - 1]; count++) {
         const char *name = net->plan.outputs[count - 1];
-        const value found = network_find_output(network, name);
+        const value found = find_output(network, name);
         FAIL_IF(found == NOTHING, net->context, L3A_ERROR_MISMATCH, "use a network that has stages or tokens",
                 "this method looks at the output '%s', which a %s does not have", name, net->reading.family->name);
         chosen[count] = (struct network_output){name, found};
@@ -163,6 +174,15 @@ size_t trained_network_outputs(const struct trained_network *net) {
 
 struct shape trained_network_shape(const struct trained_network *net, size_t output) {
     return net->reading.network.shapes[net->reading.network.outputs[output].value];
+}
+
+size_t trained_network_prefix(const struct trained_network *net) {
+    const struct network *network = &net->reading.network;
+    size_t prefix = 0;
+    for (size_t i = 0; i < network->layer_count; i++) {
+        prefix = network->layers[i].kind == LAYER_TOKENS ? network->layers[i].prefix : prefix;
+    }
+    return prefix;
 }
 
 /* ---- Opening ---- */
@@ -303,14 +323,14 @@ size_t trained_network_numbers(const struct trained_network *net) {
     return (size_t)net->selection.stepped;
 }
 
-/* Calls read or write of the back end for each parameter that steps change. */
-static l3a_status visit(struct trained_network *net, enum parameter_part part, float *into, const float *from) {
+/* Calls read or write of the back end for each parameter that steps change, or that training changes. */
+static l3a_status visit(struct trained_network *net, bool stepped, enum parameter_part part, float *into, const float *from) {
     const struct network_back_end *back_end = net->source->back_end;
     l3a_status status = L3A_OK;
     size_t at = 0;
     for (size_t i = 0; i < net->selection.count; i++) {
         const struct changed_parameter *changed = &net->selection.changed[i];
-        if (changed->stepped) {
+        if (changed->stepped || !stepped) {
             TRY(into ? back_end->read(net->state, changed->layer, changed->kind, part, into + at)
                      : back_end->write(net->state, changed->layer, changed->kind, part, from + at));
             at += changed->count;
@@ -321,11 +341,19 @@ done:
 }
 
 l3a_status trained_network_read(struct trained_network *net, enum parameter_part part, float *numbers) {
-    return visit(net, part, numbers, NULL);
+    return visit(net, true, part, numbers, NULL);
 }
 
 l3a_status trained_network_write(struct trained_network *net, enum parameter_part part, const float *numbers) {
-    return visit(net, part, NULL, numbers);
+    return visit(net, true, part, NULL, numbers);
+}
+
+l3a_status trained_network_read_changed(struct trained_network *net, float *values) {
+    return visit(net, false, PARAMETER_VALUE, values, NULL);
+}
+
+l3a_status trained_network_write_changed(struct trained_network *net, const float *values) {
+    return visit(net, false, PARAMETER_VALUE, NULL, values);
 }
 
 double trained_network_flops(const struct trained_network *net) {

@@ -13,12 +13,14 @@
 #include "train/selection.h"
 #include "train/training_source.h"
 
+#define OUTPUT_MAP "map"
+
 /* What a method does with a network. */
 struct network_plan_of_method {
     struct network_changes changes; /* what it adds */
     /* Whether it trains a parameter in this phase; `selected`: the settings would train it. NULL: as the settings say. */
     bool (*trains)(void *owner, const char *name, bool selected);
-    /* The outputs that it looks at besides the features, by name; NULL past the last. */
+    /* The outputs that it looks at besides the features, by name; NULL past the last. OUTPUT_MAP: the tokens, or the last stage. */
     const char *outputs[NETWORK_OUTPUTS];
 };
 
@@ -77,12 +79,19 @@ size_t trained_network_numbers(const struct trained_network *net);
 l3a_status trained_network_read(struct trained_network *net, enum parameter_part part, float *numbers);
 l3a_status trained_network_write(struct trained_network *net, enum parameter_part part, const float *numbers);
 
-/* The values that are kept: value `index`, NULL past the last; and adding one, which is copied, as if it had been trained. */
+/* The values of all that training changes, with the means and variances of batch norms, in the order of the selection. */
+l3a_status trained_network_read_changed(struct trained_network *net, float *values);
+l3a_status trained_network_write_changed(struct trained_network *net, const float *values);
+
+/* The values that are kept: value `index`, NULL past the last; and adding one, which is copied, as if it had been trained. One of
+ * another shape is replaced. */
 const struct kept_value *trained_network_kept(const struct trained_network *net, size_t index);
 /* The one of that name, or NULL. A method that makes a value whose shape has changed finds the old one here. */
 const struct kept_value *trained_network_find(const struct trained_network *net, const char *name);
 l3a_status trained_network_keep(struct trained_network *net, const char *name, size_t rank, const uint64_t *shape,
                                 const float *values);
+/* How many tokens of OUTPUT_MAP are in front of those of the picture. */
+size_t trained_network_prefix(const struct trained_network *net);
 /* The operations of a picture on its way forward. */
 double trained_network_flops(const struct trained_network *net);
 /* The bytes of training it with such batches. It is described, and nothing is opened. */

@@ -78,7 +78,7 @@ check 'messages on stderr only' test "$(grep -cE 'avg|± ' "$work/stderr")" = 0
 expect 0 '' l3a run --list-methods
 shows 'Zhang et al., ICML 2025'
 check 'its lines fit 100 columns' test "$(l3a run --list-methods | wc -L)" -le 100
-for method in l3a l3a-no-pl l3a-no-wac joint joint+ joint-masked acil air dsal gkeal slda podnet tpcil krt csc l2p coda-prompt multi-lane ease real; do
+for method in l3a l3a-no-pl l3a-no-wac joint joint+ joint-masked acil air dsal gkeal slda podnet tpcil krt csc csc-r l2p coda-prompt multi-lane ease real; do
     check "$method is listed" eval "l3a run --list-methods | grep -q '^$method '"
 done
 expect 0 '' run_on "$data" --method l3a-no-pl,l3a-no-wac,acil -o "$work/methods"

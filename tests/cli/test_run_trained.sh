@@ -51,16 +51,25 @@ expect 0 '' l3a run "${options[@]/split.csv/later.csv}" --method finetune --trai
 check 'the first phase does not see labels of the second' diff <(rows first finetune | head -n 1) <(rows later finetune | head -n 1)
 check 'the second does' sh -c '! cmp -s first/per_class.csv later/per_class.csv'
 
+expect 0 '' trained --method csc-r,tpcil --train-backbone --memory 3 --quiet -o own
+expect 0 '' l3a run "${options[@]/split.csv/later.csv}" --method csc-r,tpcil --train-backbone --memory 3 --quiet -o own-later
+for method in csc-r tpcil; do
+    check "nor does $method" diff <(rows own "$method" | head -n 1) <(rows own-later "$method" | head -n 1)
+done
+expect 0 '' trained --method csc --train-backbone --csc-form code --quiet -o code
+expect 0 '' trained --method csc --train-backbone --quiet -o paper
+check 'the form of csc tells in the second phase' sh -c '! cmp -s code/per_class.csv paper/per_class.csv'
+
 # resumed after a phase, and after a kill
-expect 0 '' trained --method er,icarl,oewc,rwalk,bic --train-backbone --memory 3 --quiet -o whole
+expect 0 '' trained --method er,icarl,oewc,rwalk,bic,csc-r,tpcil --train-backbone --memory 3 --quiet -o whole
 for _ in 1 2 3; do
-    "$L3A_BUILD/l3a" run "${options[@]}" --method er,icarl,oewc,rwalk,bic --train-backbone --memory 3 --quiet --resume -o killed >/dev/null 2>&1 &
+    "$L3A_BUILD/l3a" run "${options[@]}" --method er,icarl,oewc,rwalk,bic,csc-r,tpcil --train-backbone --memory 3 --quiet --resume -o killed >/dev/null 2>&1 &
     process=$!
     sleep 1.3
     kill -9 $process
     wait $process
 done 2>/dev/null
-expect 0 '' trained --method er,icarl,oewc,rwalk,bic --train-backbone --memory 3 --quiet --resume -o killed
+expect 0 '' trained --method er,icarl,oewc,rwalk,bic,csc-r,tpcil --train-backbone --memory 3 --quiet --resume -o killed
 check 'a run that was killed ends with the same numbers' diff <(metrics whole) <(metrics killed)
 check 'and the same of each class' cmp whole/per_class.csv killed/per_class.csv
 
@@ -68,6 +77,9 @@ check 'and the same of each class' cmp whole/per_class.csv killed/per_class.csv
 make_features features --rows 60 --test-rows 30 --width 8 --classes 4
 expect 2 'there are only features' l3a run --train features/train.safetensors --test features/test.safetensors --protocol B0-C2 --method finetune --train-backbone -o no
 expect 2 "train-backbone: 'some' is not allowed" trained --method finetune --train-backbone some -o no
+expect 2 "method 'csc-r' (Du et al., ECCV 2024) trains the backbone itself" trained --method csc-r -o no
+expect 2 'add --train-backbone' trained --method tpcil -o no
+expect 2 "csc-form: 'old' is not allowed" trained --method csc --train-backbone --csc-form old -o no
 expect 2 'without views' trained --method finetune --train-backbone --views 5 -o no
 expect 2 'is on its features' trained --method finetune --train-backbone --head-input layer -o no
 check 'nothing was begun' test ! -e no

@@ -33,6 +33,8 @@ def main():
         for method in trained.METHODS:
             if method != "joint-sgd":
                 trained.check_reload(folder, method, STEP, SETTINGS)
+                trained.check_stop(folder, method, STEP, SETTINGS)
+        trained.check_stop(folder, "icarl", STEP, {**SETTINGS, "tuning:adam": 1})
     sys.exit(finish())
 
 

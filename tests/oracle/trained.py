@@ -381,6 +381,7 @@ def compare(folder, name, learner, data, step, settings, plain=None, scores_with
         rows = own.any(axis=1)
         start = {key: array.copy() for key, array in learner.parameters.items()}
         learner.learn(pixels[rows], own[rows])
+        start.update(getattr(learner, "grown", {}))  # what had other shapes before the phase
         wanted = learner.scores(test)
         scores, arrays = found.phase(len(test), wanted.shape[1])
         off = np.abs(scores - wanted).max() / np.abs(wanted).max()
@@ -408,6 +409,14 @@ def check_reload(folder, name, step, settings):
     for phase in 1, 2:
         again = Found(folder, name, step, {**program_settings(settings), "save": phase}).bytes
         check(again == whole, f"{name}: saved and loaded after phase {phase}, other numbers come out")
+
+
+def check_stop(folder, name, step, settings):
+    """A learner that was stopped in the middle of a phase, and goes on there, ends with the same bytes."""
+    own = {**program_settings(settings), "epochs": 4}
+    whole = Found(folder, name, step, own).bytes
+    for phase in 1, 2:
+        check(Found(folder, name, step, {**own, "stop": phase}).bytes == whole, f"{name}: stopped in phase {phase}, other numbers come out")
 
 
 def write_all(folder, classes=6, counts=(30, 8)):

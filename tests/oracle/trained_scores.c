@@ -7,7 +7,8 @@
  * the length of its name, the name, how many numbers it has, and these as float32. The arrays are the coefficients of the head, if
  * it has any, and the values of the network that have been trained.
  *
- * With save=PHASE, the state is saved after that phase and loaded into a new learner, which goes on. */
+ * With save=PHASE, the state is saved after that phase and loaded into a new learner, which goes on. With stop=PHASE, that phase is
+ * cancelled in its second epoch or later, and a new learner goes on. */
 #include "data/features.h"
 #include "method/head.h"
 #include "train/training_source.h"
@@ -27,7 +28,9 @@ struct job {
     float *zeros[2];
     struct training_source source;
     struct head *head;
-    size_t classes, step, save;
+    size_t classes, step, save, stop;
+    bool stopping;
+    char progress[64];
     char *const *arguments;
     int count;
 };
@@ -55,6 +58,9 @@ static void tune(struct job *job) {
     tuning->optimiser = OPTIMISER_SGD;
     tuning->augmentation = (struct augmentation){0};
     for (int i = 5; i < job->count; i++) {
+        tuning->optimiser = strcmp(job->arguments[i], "tuning:adam=1") == 0 ? OPTIMISER_ADAM : tuning->optimiser;
+    }
+    for (int i = 5; i < job->count; i++) {
         const char *equals = strchr(job->arguments[i], '=');
         const struct {
             const char *name;
@@ -69,6 +75,7 @@ static void tune(struct job *job) {
         }
     }
     job->head->network->net.settings.decay = tuning->decay;
+    job->head->network->keep_every = 0;
 }
 
 static l3a_status create(struct job *job) {
@@ -104,6 +111,8 @@ static l3a_status open_job(struct job *job) {
         snprintf(name, sizeof name, "%.*s", (int)(equals - job->arguments[i]), job->arguments[i]);
         if (strcmp(name, "save") == 0) {
             job->save = (size_t)strtoul(equals + 1, NULL, 10);
+        } else if (strcmp(name, "stop") == 0) {
+            job->stop = (size_t)strtoul(equals + 1, NULL, 10);
         } else if (strncmp(name, "tuning:", 7) != 0) {
             TRY(l3a_options_set(job->context, &job->options, name, equals + 1));
         }
@@ -137,8 +146,9 @@ static void print_values(const struct head *head) {
     }
 }
 
-/* Saves the state to a file, and goes on with what was read from it. */
-static l3a_status reload(struct job *job, size_t phases, size_t classes) {
+/* Saves the state to a file, calls `between`, and goes on with what was read from the file. */
+static l3a_status reload(struct job *job, size_t phases, size_t classes,
+                         l3a_status (*between)(struct job *job, const struct lesson *lesson), const struct lesson *lesson) {
     const struct state_owner owner = {{0}, {0}};
     l3a_state *state = NULL;
     l3a_status status = L3A_OK;
@@ -150,6 +160,7 @@ static l3a_status reload(struct job *job, size_t phases, size_t classes) {
     TRY(state_write(state, path, &owner, phases));
     state_free(state);
     state = NULL;
+    TRY(between ? between(job, lesson) : L3A_OK);
     job->method->learner->free(job->head);
     job->head = NULL;
     TRY(state_read(job->context, path, &owner, &learned, &state));
@@ -159,6 +170,49 @@ static l3a_status reload(struct job *job, size_t phases, size_t classes) {
 done:
     remove(path);
     state_free(state);
+    return status;
+}
+
+/* Cancels once there is progress in the second half of the phase's epochs. */
+static int stop_late(const l3a_event *event, void *user) {
+    const struct job *job = user;
+    FILE *file =
+        job->stopping && strcmp(event->stage, "train") == 0 && 2 * event->done > event->total ? fopen(job->progress, "rb") : NULL;
+    if (file) {
+        fclose(file);
+    }
+    return file != NULL;
+}
+
+static l3a_status learn_until_stopped(struct job *job, const struct lesson *lesson) {
+    struct outcome outcome = {0};
+    job->stopping = true;
+    const l3a_status status = job->method->learner->learn(job->head, lesson, &outcome);
+    job->stopping = false;
+    return status == L3A_ERROR_CANCELLED ? L3A_OK : fail(job->context, L3A_ERROR_STATE, NULL, "the phase was not stopped");
+}
+
+/* The phase is stopped, and begun again by a new learner. */
+static l3a_status learn_twice(struct job *job, const struct lesson *lesson, size_t t) {
+    const struct state_owner owner = {{0}, {0}};
+    const struct state_progress progress = {job->progress, &owner};
+    struct lesson own = *lesson;
+    struct outcome outcome = {0};
+    l3a_status status = L3A_OK;
+    own.progress = &progress;
+    snprintf(job->progress, sizeof job->progress, "/tmp/trained_scores-%ld.epochs", (long)(uintptr_t)job);
+    remove(job->progress);
+    if (t) {
+        TRY(reload(job, t, lesson->first, learn_until_stopped, &own));
+    } else {
+        TRY(learn_until_stopped(job, &own));
+        job->method->learner->free(job->head);
+        job->head = NULL;
+        TRY(create(job));
+    }
+    TRY(job->method->learner->learn(job->head, &own, &outcome));
+done:
+    remove(job->progress);
     return status;
 }
 
@@ -188,9 +242,9 @@ static l3a_status learn_and_score(struct job *job) {
                                       .last = bounds[t + 1],
                                       .training = &job->source};
         struct outcome outcome = {0};
-        TRY(job->method->learner->learn(job->head, &lesson, &outcome));
+        TRY(job->stop == t + 1 ? learn_twice(job, &lesson, t) : job->method->learner->learn(job->head, &lesson, &outcome));
         if (job->save == t + 1) {
-            TRY(reload(job, t + 1, lesson.last));
+            TRY(reload(job, t + 1, lesson.last, NULL, NULL));
         }
         TRY(job->method->learner->score_pictures(job->head, &job->source, rows, count, scores));
         fwrite(scores, sizeof *scores, count * lesson.last, stdout);
@@ -206,6 +260,8 @@ int main(int count, char **arguments) {
     struct job job = {.arguments = arguments, .count = count};
     l3a_context_options options = {.size = sizeof options};
     options.threads = 2;
+    options.on_event = stop_late;
+    options.event_user = &job;
     if (count < 5 || l3a_context_create(&options, &job.context) != L3A_OK) {
         return 2;
     }

@@ -288,7 +288,7 @@ static void the_walk_is_weighed_by_fisher_and_path(void **state) {
     (void)state;
     enum { COUNT = OLD * INPUTS, STEPS = 30 };
     static struct table table;
-    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    struct rows rows = {.count = ROWS, .inputs = INPUTS, .classes = OLD, .features = table.features, .labels = table.labels};
     const double lambda = 2;
     double fisher[COUNT] = {0}, path[COUNT] = {0};
     float gradient[COUNT], anchor[COUNT];
@@ -332,7 +332,7 @@ static void the_walk_is_weighed_by_fisher_and_path(void **state) {
 static void stored_scores_pull_by_their_squared_distance(void **state) {
     (void)state;
     static struct table table;
-    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    struct rows rows = {.count = ROWS, .inputs = INPUTS, .classes = OLD, .features = table.features, .labels = table.labels};
     struct head *head = make_head("der++", &derpp_learner, 0.5);
     enum { REPLAYED = 8, FRESH = 2, STORED = 20 };
     float scores[STORED * CLASSES], stored[STORED * OLD], gradient[STORED * CLASSES];
@@ -424,8 +424,10 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
     head->tuning.memory = 10;
     fill_table(80, ROWS, &tables[0]);
     fill_table(82, ROWS, &tables[1]);
-    struct rows first = {ROWS, INPUTS, OLD, tables[0].features, tables[0].labels};
-    struct rows second = {ROWS, INPUTS, NEW, tables[1].features, tables[1].labels};
+    struct rows first = {
+        .count = ROWS, .inputs = INPUTS, .classes = OLD, .features = tables[0].features, .labels = tables[0].labels};
+    struct rows second = {
+        .count = ROWS, .inputs = INPUTS, .classes = NEW, .features = tables[1].features, .labels = tables[1].labels};
     widen(head, OLD, &first);
     assert_int_equal(first.count, ROWS);
     assert_ok(context, head->rules->finish(head, &first));
@@ -434,7 +436,7 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
     memcpy(&held_table, &tables[1], sizeof held_table);
     widen(head, NEW, &second);
     assert_int_equal(second.count, ROWS - wanted);
-    struct rows held = {0, INPUTS, NEW, held_table.features, held_table.labels};
+    struct rows held = {.count = 0, .inputs = INPUTS, .classes = NEW, .features = held_table.features, .labels = held_table.labels};
     for (size_t i = 0; i < ROWS; i++) { /* those that are in the phase no more */
         bool there = false;
         for (size_t j = 0; j < second.count; j++) {
@@ -480,15 +482,15 @@ static void make_stream(float *features, int8_t *labels) {
 }
 
 static double divergence(const size_t *kept) {
-    double sum = 0, value = 0;
+    double sum = 0, found = 0;
     for (size_t k = 0; k < KINDS; k++) {
         sum += (double)kept[k];
     }
     for (size_t k = 0; k < KINDS; k++) {
         const double share = (double)kept[k] / sum;
-        value += share > 0 ? share * log(share * KINDS) : 0;
+        found += share > 0 ? share * log(share * KINDS) : 0;
     }
-    return value;
+    return found;
 }
 
 static void count_kinds(const int8_t *labels, const size_t *slots, size_t rows, size_t *kept) {
@@ -503,7 +505,7 @@ static void count_kinds(const int8_t *labels, const size_t *slots, size_t rows, 
 static struct head *offer_stream(const char *method, const struct learner *learner, float *features, int8_t *labels,
                                  size_t memory) {
     struct head *head = make_head(method, learner, 0);
-    struct rows rows = {STREAM, INPUTS, KINDS, features, labels};
+    struct rows rows = {.count = STREAM, .inputs = INPUTS, .classes = KINDS, .features = features, .labels = labels};
     struct batch batch = {.fresh = STREAM, .last_pass = true};
     size_t order[STREAM];
     head->tuning.memory = memory;
@@ -599,7 +601,7 @@ static void exemplars_bring_their_mean_near_the_class_s(void **state) {
     bool kept[ROWS] = {0};
     size_t count = 0;
     fill_table(95, ROWS, &table);
-    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    struct rows rows = {.count = ROWS, .inputs = INPUTS, .classes = OLD, .features = table.features, .labels = table.labels};
     for (size_t k = 0; k < OLD; k++) {
         double unit[ROWS][WIDTH], mean[WIDTH] = {0}, sum[WIDTH] = {0}, members = 0;
         bool chosen[ROWS] = {0};
@@ -680,7 +682,7 @@ static void a_reservoir_is_a_fair_sample_of_the_stream(void **state) {
     float features[OFFERED];
     int8_t labels[OFFERED] = {0};
     size_t times[OFFERED] = {0};
-    struct rows rows = {OFFERED, 1, 1, features, labels};
+    struct rows rows = {.count = OFFERED, .inputs = 1, .classes = 1, .features = features, .labels = labels};
     struct stream random = {.seed = 6};
     for (size_t i = 0; i < OFFERED; i++) {
         features[i] = (float)i;
@@ -726,7 +728,7 @@ static void random_exemplars_are_so_many_of_each_class(void **state) {
     enum { WANTED = 7 };
     static struct table table;
     struct head *head = make_head("bic", &bic_learner, 0);
-    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    struct rows rows = {.count = ROWS, .inputs = INPUTS, .classes = OLD, .features = table.features, .labels = table.labels};
     fill_table(97, ROWS, &table);
     for (size_t i = 0; i < ROWS; i++) { /* no image shows two, and the last class is on few */
         for (size_t k = 0; k < OLD; k++) {
@@ -766,7 +768,7 @@ static void a_step_shows_the_whole_picture_half_of_the_time(void **state) {
     static const struct tuning tuning = {.epochs = 200, .first_rate = 1e-3, .rate = 1e-3};
     static float features[ROWS * (1 + CROPS) * INPUTS];
     static int8_t labels[ROWS * OLD];
-    struct rows rows = {ROWS, (1 + CROPS) * INPUTS, OLD, features, labels};
+    struct rows rows = {.count = ROWS, .inputs = (1 + CROPS) * INPUTS, .classes = OLD, .features = features, .labels = labels};
     l3a_options options;
     void *made = NULL;
     for (size_t i = 0; i < ROWS * (1 + CROPS); i++) {

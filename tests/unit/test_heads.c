@@ -86,12 +86,12 @@ static const l3a_results *results_of(const struct run *run) {
 }
 
 static double last_map(const l3a_results *results, const char *method) {
-    double value = -1;
+    double found = -1;
     for (size_t i = 0; i < l3a_results_count(results); i++) {
         const l3a_result *row = l3a_results_at(results, i);
-        value = strcmp(row->method, method) == 0 ? row->metrics.mean_ap : value;
+        found = strcmp(row->method, method) == 0 ? row->metrics.mean_ap : found;
     }
-    return value;
+    return found;
 }
 
 static void every_method_learns_what_can_be_told_apart(void **state) {
@@ -117,11 +117,11 @@ static void finetune_forgets_and_the_others_forget_less(void **state) {
     const double finetune = last_map(results_of(&done), "finetune"), joint = last_map(results_of(&done), "joint-sgd");
     assert_true(finetune < joint - 20);
     for (size_t i = 2; i < HEADS; i++) {
-        const double value = last_map(results_of(&done), heads[i]);
-        if (!(value > finetune + 3 && value <= joint + 1)) {
-            print_error("%s: last mAP %.2f, finetune %.2f, joint-sgd %.2f\n", heads[i], value, finetune, joint);
+        const double found = last_map(results_of(&done), heads[i]);
+        if (!(found > finetune + 3 && found <= joint + 1)) {
+            print_error("%s: last mAP %.2f, finetune %.2f, joint-sgd %.2f\n", heads[i], found, finetune, joint);
         }
-        assert_true(value > finetune + 3 && value <= joint + 1);
+        assert_true(found > finetune + 3 && found <= joint + 1);
     }
     run_free(&done);
     l3a_context_free(context);
@@ -250,7 +250,7 @@ static void rows_without_a_label_are_no_division_by_zero(void **state) {
             for (size_t j = 0; j < COUNT * 2; j++) { /* the second phase has no label at all */
                 labels[j] = phase != 1 && j % 7 == 0;
             }
-            struct rows rows = {COUNT, WIDTH + 1, 2, features, labels};
+            struct rows rows = {.count = COUNT, .inputs = WIDTH + 1, .classes = 2, .features = features, .labels = labels};
             assert_ok(context, head_learn_rows(head, &rows));
             for (size_t j = 0; j < head->classes * head->inputs; j++) {
                 assert_true(isfinite(head->coefficients[j]));

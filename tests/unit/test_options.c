@@ -58,14 +58,15 @@ static const struct {
                      {"head-theta", "0.8"},
                      {"train-backbone", "off"},
                      {"backbone-rate", "0"},
+                     {"csc-form", "paper"},
                      {"krt-width", "0"},
                      {"krt-leak", "off"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 25 };
 
 static bool is_for_comparison(const char *name) {
-    static const char *const names[] = {"ratio",      "kernel-width",   "shrinkage",     "loss",      "epochs",     "batch",
-                                        "first-rate", "rate",           "lambda",        "memory",    "memory-per", "head-input",
-                                        "head-theta", "train-backbone", "backbone-rate", "krt-width", "krt-leak"};
+    static const char *const names[] = {"ratio",      "kernel-width",   "shrinkage",     "loss",     "epochs",     "batch",
+                                        "first-rate", "rate",           "lambda",        "memory",   "memory-per", "head-input",
+                                        "head-theta", "train-backbone", "backbone-rate", "csc-form", "krt-width",  "krt-leak"};
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found = found || strcmp(names[i], name) == 0;
@@ -247,6 +248,9 @@ static void values_out_of_range_are_refused_and_change_nothing(void **state) {
                                          {"memory-per", "phase"},
                                          {"head-input", "random"},
                                          {"head-theta", "1"},
+                                         {"train-backbone", "on"},
+                                         {"backbone-rate", "-1"},
+                                         {"csc-form", "authors"},
                                          {"block", "0"},
                                          {"block", "1048577"},
                                          {"weights", "sqr"},
@@ -400,6 +404,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"head-theta", "0.5"},
                                             {"train-backbone", "norms"},
                                             {"backbone-rate", "0.125"},
+                                            {"csc-form", "code"},
                                             {"krt-width", "24"},
                                             {"krt-leak", "on"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -445,6 +450,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.method.head_theta = 0.5;
     expected.method.train_backbone = L3A_TRAIN_BACKBONE_NORMS;
     expected.method.backbone_rate = 0.125;
+    expected.method.csc_form = L3A_CSC_FORM_CODE;
     expected.method.krt_width = 24;
     expected.method.krt_leak = L3A_KRT_LEAK_ON;
     expected.model.given = (UINT64_C(1) << MODEL_SETTINGS) - 1;
@@ -526,6 +532,9 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(method.memory_per, (l3a_memory_per)3, "memory-per");
     ASSERT_CHECKED(method.head_input, (l3a_head_input)2, "head-input");
     ASSERT_CHECKED(method.head_theta, 0, "head-theta");
+    ASSERT_CHECKED(method.train_backbone, (l3a_train_backbone)3, "train-backbone");
+    ASSERT_CHECKED(method.backbone_rate, -1, "backbone-rate");
+    ASSERT_CHECKED(method.csc_form, (l3a_csc_form)2, "csc-form");
 }
 
 /* Every setting that has a condition, where it does not hold and where it does. */
