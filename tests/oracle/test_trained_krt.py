@@ -121,11 +121,11 @@ class KRT(Compared):
 
     def make(self, name, draw, scale, *shape):
         made = np.full(shape, float(scale)) if draw is None else draw(stream_of("krt." + name), scale, shape)
-        self.parameters["krt." + name] = self.made["krt." + name] = made
+        self.parameters["krt." + name] = self.grown["krt." + name] = made
 
     def begin(self, rows):
         tokens, new = (trained.SIDE // trained.PATCH) ** 2, len(self.weights) - self.old
-        self.made, t = {}, self.phase
+        self.grown, t = {}, self.phase
         if not t:
             self.make("proj.weight", normal, np.sqrt(2 / TOKEN), TOKEN, WIDTH)
             self.make("proj.bias", uniform, 1 / np.sqrt(WIDTH), TOKEN)
@@ -249,6 +249,7 @@ def main():
         learner = PODNet(SETTINGS, data[0][1].shape[1], parameters)
         trained.compare(folder, "podnet", learner, data, STEP, SETTINGS)
         trained.check_reload(folder, "podnet", STEP, SETTINGS)
+        trained.check_stop(folder, "podnet", STEP, SETTINGS)
         check_labels(folder, STEP, SETTINGS)
     with tempfile.TemporaryDirectory() as name:
         folder, trained.DEPTH, trained.draw_pictures = Path(name), depth, draw_coloured
@@ -259,6 +260,7 @@ def main():
             trained.compare(folder, method, learner, data, STEP, own, values_within=3e-4)
             check(learner.steps != 160 and learner.pseudo_labels, f"{method}: the threshold and the pseudo-labels have done nothing")
             trained.check_reload(folder, method, STEP, own)
+            trained.check_stop(folder, method, STEP, own)
     sys.exit(finish())
 
 
