@@ -191,11 +191,11 @@ class KRT(Compared):
         embeddings, scores, _ = self.embed(values, pixels)
         total = (weights * 0).sum()
         if self.old:
+            before, old_scores, _ = self.embed(self.old_values(), pixels)
             given = targets[:, :self.old].copy()
-            targets[:, :self.old] = np.maximum(given, self.old_probabilities(pixels) > self.steps * 0.005)
+            targets[:, :self.old] = np.maximum(given, heads.sigmoid(old_scores.array) > self.steps * 0.005)
             self.pseudo_labels += int((targets[:, :self.old] - given).sum())
-            before = join(self.embed(self.old_values(), pixels)[0], 1)
-            total = total + self.share(batch) * (1 - cosine(join(embeddings[:-1], 1), before)).sum()
+            total = total + self.share(batch) * (1 - cosine(join(embeddings[:-1], 1), join(before, 1).detach())).sum()
         return total + self.row_loss(scores, targets)
 
     def finish(self, rows):
@@ -250,7 +250,7 @@ def main():
         trained.compare(folder, "podnet", learner, data, STEP, SETTINGS)
         trained.check_reload(folder, "podnet", STEP, SETTINGS)
         trained.check_stop(folder, "podnet", STEP, SETTINGS)
-        check_labels(folder, STEP, SETTINGS)
+        check_labels(folder, STEP, {**SETTINGS, "epochs": 1})
     with tempfile.TemporaryDirectory() as name:
         folder, trained.DEPTH, trained.draw_pictures = Path(name), depth, draw_coloured
         parameters, data = trained.write_all(folder)
