@@ -260,6 +260,7 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
     }
     head->total_classes = lesson->bounds[lesson->phases];
     head->lesson = lesson;
+    head->phases = lesson->phases;
     outcome->images = rows.count;
     TRY(head_learn_rows(head, &rows));
 done:

@@ -117,6 +117,7 @@ struct head {
     size_t stored;           /* numbers in a stored view: the features and a 1; an image has view_rows(views) of them */
     size_t inputs;           /* numbers in an input of the head: the same, or those of the layer */
     size_t total_classes;    /* of the whole run */
+    size_t phases;           /* … 0: not known yet */
     size_t classes;          /* seen so far, including those of the phase */
     size_t old;              /* seen before the phase */
     float *coefficients;     /* [classes x inputs] */
@@ -133,9 +134,11 @@ static inline bool head_has_coefficients(const struct head *head) {
     return !(rules && (rules->scores || rules->score));
 }
 
-/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum. */
+/* What each of so many rows counts: the loss of a head on frozen features is a mean, that of a network a sum, unless its rules say
+ * otherwise. */
 static inline float head_row_share(const struct head *head, size_t rows) {
-    return head->network ? 1 : 1 / (float)rows;
+    const bool own = head->network && head->rules->network && head->rules->network->own_classes;
+    return own ? 1 / ((float)rows * (float)head->total_classes) : head->network ? 1 : 1 / (float)rows;
 }
 
 /* What a learner's create() calls. */
@@ -153,8 +156,7 @@ l3a_status head_load(void *state, const l3a_state *from);
 /* What all such learners have in common. */
 #define HEAD_LEARNER_FUNCTIONS                                                                                                     \
     .learn = head_learn, .score = head_score, .thresholds = head_thresholds, .free = head_free, .save = head_save,                 \
-    .load = head_load, .layer_settings = "|dim|skip-features|", .trained_settings = "|backbone-rate|", .holds_images = true,       \
-    .plan = head_network_plan, .score_pictures = head_score_pictures
+    .load = head_load, .holds_images = true, .plan = head_network_plan, .score_pictures = head_score_pictures
 
 /* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
 #define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
@@ -164,7 +166,11 @@ l3a_status head_load(void *state, const l3a_state *from);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {.create = name##_create, .settings = HEAD_SETTINGS, HEAD_LEARNER_FUNCTIONS}
+    const struct learner name##_learner = {.create = name##_create,                                                                \
+                                           HEAD_LEARNER_FUNCTIONS,                                                                 \
+                                           .settings = HEAD_SETTINGS,                                                              \
+                                           .layer_settings = "|dim|skip-features|",                                                \
+                                           .trained_settings = "|backbone-rate|"}
 
 /* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);

@@ -38,7 +38,7 @@ size_t head_output_numbers(const struct head *head, size_t output) {
 
 static struct trained_tuning choose_tuning(const struct head *head, const struct method_options *settings) {
     struct trained_tuning tuning = head->rules->trained ? *head->rules->trained : usual;
-    if (settings->train_backbone == L3A_TRAIN_BACKBONE_NORMS) {
+    if (settings->train_backbone == L3A_TRAIN_BACKBONE_NORMS && !(head->rules->network && head->rules->network->keeps_backbone)) {
         tuning.backbone_rate = NORMS_RATE;
     }
     tuning.epochs = settings->epochs ? settings->epochs : tuning.epochs;
@@ -242,6 +242,19 @@ static void add_ones(const struct head *head, const float *features, size_t rows
     }
 }
 
+/* The first of the classes whose scores are trained. */
+static size_t first_trained(const struct head *head) {
+    return head->rules->network && head->rules->network->own_classes ? head->old : 0;
+}
+
+static void take_scores(const struct head *head, struct batch *batch) {
+    const size_t first = first_trained(head), count = head->classes - first;
+    memset(batch->scores, 0, batch->rows * head->classes * sizeof *batch->scores);
+    for (size_t i = 0; i < batch->rows; i++) {
+        memcpy(batch->scores + i * head->classes + first, head->network->outputs[0] + i * count, count * sizeof *batch->scores);
+    }
+}
+
 l3a_status head_network_forward(struct head *head, struct batch *batch) {
     struct head_network *network = head->network;
     l3a_status status = L3A_OK;
@@ -254,7 +267,7 @@ l3a_status head_network_forward(struct head *head, struct batch *batch) {
         goto done;
     }
     if (!head_has_coefficients(head)) {
-        memcpy(batch->scores, network->outputs[0], batch->rows * head->classes * sizeof *batch->scores);
+        take_scores(head, batch);
         if (network->net.old && batch->old) {
             memcpy(batch->old, network->old_outputs[0], batch->rows * head->old * sizeof *batch->old);
         }
@@ -277,16 +290,22 @@ static l3a_status fail_number(const struct head *head, const char *what) {
 
 l3a_status head_network_loss(struct head *head, struct batch *batch) {
     const struct head_network_rules *rules = head->rules->network;
+    const size_t classes = head->classes, first = first_trained(head), count = classes - first;
     double loss = 0;
     l3a_status status = L3A_OK;
+    memset(batch->gradient, 0, batch->rows * classes * sizeof *batch->gradient);
     if (rules && rules->set_targets) {
         rules->set_targets(head, batch);
     }
     if (rules && rules->loss) {
         TRY(rules->loss(head, batch, &loss));
-    } else {
-        loss =
-            loss_of_targets(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    } else if (!first) {
+        loss = loss_of_targets(head->loss, batch->rows, classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    }
+    for (size_t i = 0; first && i < batch->rows; i++) {
+        const size_t at = i * classes + first;
+        loss +=
+            loss_of_targets(head->loss, 1, count, batch->scores + at, batch->targets + at, batch->scale + i, batch->gradient + at);
     }
     head->network->loss += loss;
     TRY(isfinite(loss) ? L3A_OK : fail_number(head, "loss"));
@@ -307,7 +326,10 @@ static l3a_status set_output_gradients(struct head *head, struct batch *batch) {
         matrix_multiply(head->context->threads, REAL_SINGLE, false, false, batch->rows, width, head->classes, 1, batch->gradient,
                         head->classes, head->coefficients, head->inputs, 0, network->by_outputs[0], width);
     } else if (!scores_itself(head)) {
-        memcpy(network->by_outputs[0], batch->gradient, batch->rows * head->classes * sizeof(float));
+        const size_t first = first_trained(head), count = head->classes - first;
+        for (size_t i = 0; i < batch->rows; i++) {
+            memcpy(network->by_outputs[0] + i * count, batch->gradient + i * head->classes + first, count * sizeof(float));
+        }
     }
     if (rules && rules->output_terms) {
         TRY(rules->output_terms(head, batch));
@@ -338,10 +360,12 @@ l3a_status head_network_step(struct head *head, struct batch *batch, float *grad
     const struct trained_tuning *tuning = &network->tuning;
     const size_t coefficients = head_has_coefficients(head) ? head->classes * head->inputs : 0;
     const double highest = head->old ? tuning->rate : tuning->first_rate;
+    const size_t at = tuning->by_epoch ? number / (steps / head->tuning.epochs) : number,
+                 of = tuning->by_epoch ? head->tuning.epochs : steps;
     struct network_step step = {
         .optimiser = tuning->optimiser,
-        .rate = schedule_rate(tuning->schedule, number, steps, tuning->backbone_rate * (head->old ? tuning->later : 1)),
-        .momentum = schedule_momentum(tuning->schedule, number, steps),
+        .rate = schedule_rate(tuning->schedule, at, of, tuning->backbone_rate * (head->old ? tuning->later : 1)),
+        .momentum = schedule_momentum(tuning->schedule, at, of),
         .square = 0.999,
         .epsilon = 1e-8,
         .scale = 1,
@@ -361,7 +385,7 @@ l3a_status head_network_step(struct head *head, struct batch *batch, float *grad
     }
     step.scale = tuning->clip > 0 && norm > tuning->clip ? tuning->clip / norm : 1;
     TRY(trained_network_step(&network->net, &step));
-    step.rate = schedule_rate(tuning->schedule, number, steps, highest);
+    step.rate = schedule_rate(tuning->schedule, at, of, highest);
     if (coefficients) {
         linear_rows_step(&step, tuning->decay, head->classes, head->inputs, gradient, network->moment, network->square,
                          head->coefficients);
@@ -521,12 +545,13 @@ done:
 l3a_status head_network_plan(void *state, const struct training_source *source, size_t classes, struct training_need *need) {
     struct head *head = state;
     struct network_plan plan;
+    double forward, backward;
     l3a_status status = L3A_OK;
     head_network_use(head, source);
     head->total_classes = head->classes = classes;
     const bool compared = compares(head);
     TRY(trained_network_bytes(&head->network->net, &plan));
-    const double flops = trained_network_flops(&head->network->net);
+    TRY(trained_network_flops(&head->network->net, &forward, &backward));
     const uint64_t pictures = head->batch * (1 + head->rules->replays) * picture_numbers(head->network) * sizeof(float);
     need->memory = plan.bytes + 2 * pictures + head_memory_slots(head) * (head->stored * sizeof(float) + classes);
     need->memory += compared ? plan.bytes / 2 : 0;
@@ -534,7 +559,8 @@ l3a_status head_network_plan(void *state, const struct training_source *source, 
         need->memory += head->rules->network->own_numbers(head, classes) * (4 + compared) * sizeof(float); /* with moments */
     }
     need->passes = (double)head->tuning.epochs * (1 + (double)head->rules->replays);
-    need->flops = (3 + (double)compared) * flops;
+    need->flops = (1 + (double)compared) * forward + backward;
+    need->score_flops = forward;
 done:
     return status;
 }

@@ -22,6 +22,7 @@ struct trained_tuning {
     double later;            /* … and, times this, in later ones */
     double first_rate, rate; /* highest of the head */
     enum schedule schedule;
+    bool by_epoch; /* rates change only between epochs */
     enum optimiser optimiser;
     double decay, clip; /* clip 0: none */
     double lambda;
@@ -31,8 +32,14 @@ struct trained_tuning {
 /* What a method does with the network besides training it. The functions get the head as their owner. */
 struct head_network_rules {
     struct network_plan_of_method plan;
+    /* Only what the method adds is trained, whatever part of the network the settings choose. */
+    bool keeps_backbone;
+    /* Scores of a phase's own classes alone are trained: as if scores and labels of all others were 0 in a loss that is the mean
+     * over pictures and all classes of the run. */
+    bool own_classes;
     bool compares; /* looks at the network before the phase */
-    bool scores;   /* the network's first output are the scores of all classes so far: the head has no coefficients */
+    bool scores;   /* the network's first output are the scores: the head has no coefficients. They are those of all classes so far
+                      or, while a phase's own classes are trained, of these alone */
     size_t looks;  /* by which output images are chosen for the memory; 0: the features */
     /* Called when the network is described and open, before the first step of a phase; and after the last one. */
     l3a_status (*begin)(struct head *head, struct rows *rows);

@@ -295,9 +295,11 @@ static l3a_status create_replaying(l3a_context *context, const struct method *me
     return create(context, &replay_rules, 20, settings, width, state);
 }
 
-const struct learner krt_learner = {
-    .create = create_plain, .settings = "|loss|epochs|batch|lambda|head-theta|train-backbone|krt-width|", HEAD_LEARNER_FUNCTIONS};
-const struct learner krt_r_learner = {
-    .create = create_replaying,
-    .settings = "|loss|epochs|batch|lambda|memory|memory-per|head-theta|train-backbone|krt-width|krt-leak|",
-    HEAD_LEARNER_FUNCTIONS};
+const struct learner krt_learner = {.create = create_plain,
+                                    HEAD_LEARNER_FUNCTIONS,
+                                    .settings = "|loss|epochs|batch|lambda|head-theta|train-backbone|",
+                                    .trained_settings = "|backbone-rate|krt-width|"};
+const struct learner krt_r_learner = {.create = create_replaying,
+                                      HEAD_LEARNER_FUNCTIONS,
+                                      .settings = "|loss|epochs|batch|lambda|memory|memory-per|head-theta|train-backbone|",
+                                      .trained_settings = "|backbone-rate|krt-width|krt-leak|"};

@@ -35,8 +35,9 @@ struct method;
 /* What it takes to train a network. */
 struct training_need {
     uint64_t memory;
-    double passes; /* how often a picture goes through it, forward and backward … */
-    double flops;  /* … and what one of these takes */
+    double passes;      /* how often a picture goes through it, forward and backward … */
+    double flops;       /* … and what one of these takes … */
+    double score_flops; /* … and one that only scores */
 };
 
 /* The functions of a learner; the state is private to it. */
@@ -134,7 +135,8 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 /* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
-/* Those that always train the network. */
-extern const struct learner csc_learner, csc_r_learner, tpcil_learner, podnet_learner, krt_learner, krt_r_learner;
+/* Those that always train the network, or prompts inside it. */
+extern const struct learner podnet_learner, krt_learner, krt_r_learner, csc_learner, csc_r_learner, tpcil_learner,
+    multi_lane_learner, coda_prompt_learner, l2p_learner;
 
 #endif

@@ -26,6 +26,13 @@ static void with_inverse_weights(l3a_options *options) {
     options->model.weights = L3A_WEIGHTS_INV;
 }
 
+/* Of methods that were published with a loss over a softmax of classes, or with this one. */
+static void with_binary_loss(l3a_options *options) {
+    if (!l3a_options_given(options, "loss")) {
+        options->method.loss = L3A_LOSS_BINARY;
+    }
+}
+
 struct prescription {
     const char *name, *value;
 };
@@ -87,8 +94,9 @@ static const char reservoir[] = "features of 20 images per class (reservoir)";
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
     { {name, help, source, stores, 1}, plan, &learner, prescribe, NULL }
 /* A method that trains the backbone itself, and runs with the setting train-backbone alone. */
-#define TRAINED(name, help, source, stores, learner)                                                                               \
-    { {name, help, source, stores, 2}, BY_PHASE, &learner, NULL, NULL }
+#define TRAINED_WITH(name, help, source, stores, learner, prescribe)                                                               \
+    { {name, help, source, stores, 2}, BY_PHASE, &learner, prescribe, NULL }
+#define TRAINED(name, help, source, stores, learner) TRAINED_WITH(name, help, source, stores, learner, NULL)
 /* One that is only listed. */
 #define NAMED(name, help, source, stores)                                                                                          \
     { {name, help, source, stores, 0}, BY_PHASE, NULL, NULL, NULL }
@@ -144,9 +152,11 @@ static const struct method methods[] = {
             krt_r_learner),
     TRAINED("csc", "calibrates label relations and confidence", "Du et al., ECCV 2024", networks, csc_learner),
     TRAINED("csc-r", "the same with herded exemplars", "Du et al., ECCV 2024", "the same, 20 images per class", csc_r_learner),
-    NAMED("l2p", "learns a pool of prompts for a ViT", "Wang et al., CVPR 2022", "prompts"),
-    NAMED("coda-prompt", "learns prompts that attention composes", "Smith et al., CVPR 2023", "prompts"),
-    NAMED("multi-lane", "summarises patch tokens, one lane per task", "De Min et al., CoLLAs 2024", "prompts, selectors"),
+    TRAINED_WITH("l2p", "learns a pool of prompts for a ViT", "Wang et al., CVPR 2022", "prompts", l2p_learner, with_binary_loss),
+    TRAINED_WITH("coda-prompt", "learns prompts that attention composes", "Smith et al., CVPR 2023", "prompts", coda_prompt_learner,
+                 with_binary_loss),
+    TRAINED_WITH("multi-lane", "summarises patch tokens, one lane per task", "De Min et al., CoLLAs 2024", "prompts, selectors",
+                 multi_lane_learner, with_binary_loss),
     NAMED("ease", "adds an adapter to the network for each task", "Zhou et al., CVPR 2024", "adapters, prototypes"),
     NAMED("real", "improves the backbone first, then as acil", "He et al., 2024", sums),
 };

@@ -28,9 +28,9 @@ struct method_options {
     double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
     l3a_train_backbone train_backbone; /* whether, and what of it, the methods with trained heads train */
     double backbone_rate;              /* highest rate of the network; 0: that of the method */
-    l3a_csc_form csc_form;             /* csc: as the paper describes it, or as its authors' program trains */
     uint64_t krt_width;                /* krt: numbers in a token; 0: 768, for COCO 384 */
     l3a_krt_leak krt_leak;             /* krt-r: its exemplars get labels of later phases */
+    l3a_csc_form csc_form;             /* csc: as the paper describes it, or as its authors' program trains */
     uint64_t given;                    /* settings that were given by name: bit i is line i of the table */
 };
 

@@ -109,7 +109,7 @@ size_t attention_keys(const struct network *net, const struct net_layer *layer) 
     return (layer->from.channels == 3 * layer->to.channels ? layer->from.height : 0) + net->shapes[layer->second].height;
 }
 
-static double layer_flops(const struct network *net, const struct net_layer *layer) {
+double network_layer_flops(const struct network *net, const struct net_layer *layer) {
     const double pixels = (double)(layer->to.height * layer->to.width), in = (double)layer->from.channels,
                  out = (double)layer->to.channels;
     switch (layer->kind) {
@@ -124,7 +124,7 @@ static double layer_flops(const struct network *net, const struct net_layer *lay
 double network_flops(const struct network *net) {
     double flops = 0;
     for (size_t i = 0; i < net->layer_count; i++) {
-        flops += layer_flops(net, &net->layers[i]);
+        flops += network_layer_flops(net, &net->layers[i]);
     }
     return flops;
 }
@@ -429,13 +429,14 @@ value attention(struct network *net, value input, value second, size_t heads) {
         return NOTHING;
     }
     const struct shape from = net->shapes[input], beside = net->shapes[second];
-    const bool apart = second && 2 * from.channels == beside.channels; /* no keys and values of its own */
+    const bool shared = second && from.channels == beside.channels;
+    const bool apart = shared || (second && 2 * from.channels == beside.channels); /* no keys and values of its own */
     const size_t width = apart ? from.channels : from.channels / 3, keys = (apart ? 0 : from.height) + beside.height;
     if ((!apart && from.channels % 3) || width % heads) {
         network_fail(net, "%sattention: %zu numbers do not divide into %zu heads", net->prefix, from.channels, heads);
     } else if (keys > ATTENTION_TOKENS) {
         network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, keys, ATTENTION_TOKENS);
-    } else if (second && beside.channels != 2 * width) {
+    } else if (second && !shared && beside.channels != 2 * width) {
         network_fail(net, "%sattention: keys and values of %zu numbers do not fit queries of %zu", net->prefix, beside.channels,
                      width);
     }
@@ -444,7 +445,8 @@ value attention(struct network *net, value input, value second, size_t heads) {
                                                       .second = second,
                                                       .from = from,
                                                       .to = {width, from.height, 1},
-                                                      .heads = heads});
+                                                      .heads = heads,
+                                                      .shared = shared});
 }
 
 value learned(struct network *net, const char *name, size_t tokens, size_t channels) {
@@ -531,17 +533,62 @@ value slice(struct network *net, value input, size_t first, size_t height, size_
                  .kind = LAYER_SLICE, .input = input, .from = from, .to = {from.channels, height, width}, .prefix = first});
 }
 
-void recipe_set_mean(struct backbone_recipe *recipe, const float mean[3], const float deviation[3]) {
-    bool known = false;
-    for (size_t i = 0; i < 3; i++) {
-        known = known || recipe->mean[i] != 0 || recipe->deviation[i] != 0;
-    }
-    if (!known) {
-        memcpy(recipe->mean, mean, sizeof recipe->mean);
-        memcpy(recipe->deviation, deviation, sizeof recipe->deviation);
-    }
+/* ---- What prompts need ---- */
+
+value sum(struct network *net, value left, value right) {
+    return add(net, "sum", left, right);
 }
 
-void recipe_set_imagenet(struct backbone_recipe *recipe) {
-    recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+value split(struct network *net, value input, size_t count) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    if (from.width != 1 || from.height != 1 || !count || from.channels % count) {
+        network_fail(net, "%s%zu numbers do not divide into %zu tokens", net->prefix, from.channels, count);
+        return NOTHING;
+    }
+    return reshape(net, LAYER_SPLIT, input, (struct shape){from.channels / count, count, 1}, 0, 0, 0);
+}
+
+value unit_tokens(struct network *net, value input) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    return reshape(net, LAYER_UNIT, input, net->shapes[input], 0, 0, 0);
+}
+
+value cosines(struct network *net, value input, const char *keys, const char *mask, size_t count) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[input];
+    struct net_layer layer = {.kind = LAYER_COSINES, .input = input, .from = from, .to = {count, 1, 1}};
+    if (from.width != 1 || from.height != 1) {
+        network_fail(net, "%s%s: only one token has cosines with keys", net->prefix, keys);
+    }
+    take(net, &layer, FACTORS, keys, "", 2, (const uint64_t[]){count, from.channels});
+    if (mask) {
+        take(net, &layer, SECOND_FACTORS, mask, "", 2, (const uint64_t[]){count, from.channels});
+    }
+    return network_add_layer(net, &layer);
+}
+
+value pick_tokens(struct network *net, value scores, const struct picking *what) {
+    if (net->status != L3A_OK) {
+        return NOTHING;
+    }
+    const struct shape from = net->shapes[scores];
+    struct net_layer layer = {.kind = LAYER_PICK,
+                              .input = scores,
+                              .from = from,
+                              .to = {what->channels, what->picks * what->length, 1},
+                              .picks = what->picks,
+                              .together = what->together};
+    if (from.channels != what->groups || what->picks > what->groups || what->groups > PICK_GROUPS) {
+        network_fail(net, "%s%s: %zu of %zu groups cannot be picked by %zu scores; the limit is %d groups", net->prefix, what->name,
+                     what->picks, what->groups, from.channels, PICK_GROUPS);
+    }
+    take(net, &layer, FACTORS, what->name, "", 3, (const uint64_t[]){what->groups, what->length, what->channels});
+    return network_add_layer(net, &layer);
 }

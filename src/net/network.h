@@ -39,6 +39,10 @@ enum net_layer_kind {
     LAYER_LEARNED,
     LAYER_TOKEN_MAX,
     LAYER_SLICE,
+    LAYER_SPLIT,
+    LAYER_UNIT,
+    LAYER_COSINES,
+    LAYER_PICK,
     LAYER_KINDS
 };
 
@@ -47,13 +51,15 @@ typedef size_t value;
 enum { NOTHING = 0, PICTURE = 1 };
 
 /* Limits of a network, so that back ends can work with arrays of a fixed size: the tokens of attention, the channels of squeeze and
- * excite, and the outputs. */
-enum { ATTENTION_TOKENS = 32768, EXCITE_CHANNELS = 4096, NETWORK_OUTPUTS = 8 };
+ * excite, the outputs, and the groups of tokens that a picture
+ * picks from. */
+enum { ATTENTION_TOKENS = 32768, EXCITE_CHANNELS = 4096, NETWORK_OUTPUTS = 8, PICK_GROUPS = 256 };
 
 /* What inputs are multiplied by, and what is added. A convolution's factors are [out][in / groups][kernel][kernel], a linear
  * layer's [out][in], a norm's and a scale's [channels]. Squeeze and excite has a second linear map. A batch norm has the mean and
  * the variance that training has found. LAYER_TOKENS has the class token as factors, other learned tokens as second factors, and
- * the positions as bias. LAYER_LEARNED has its value as factors. */
+ * the positions as bias. LAYER_LEARNED has its value as factors, LAYER_COSINES keys and, as second factors, what the input is
+ * multiplied by, and LAYER_PICK groups of tokens. */
 enum parameter_kind { FACTORS, BIAS, SECOND_FACTORS, SECOND_BIAS, MEAN, VARIANCE, PARAMETER_KINDS };
 
 enum { PARAMETER_RANK = 4 };
@@ -73,6 +79,9 @@ struct net_layer {
     struct shape from, to;
     size_t kernel, stride, padding, groups, heads;
     size_t prefix; /* tokens in front of those of the picture, or of those that LAYER_SLICE takes */
+    size_t picks;  /* groups of tokens that are picked */
+    bool shared;   /* what is attended to besides is both keys and values */
+    bool together; /* in training, by all pictures of a batch */
     enum activation activation;
     float slope;    /* of LEAKY_RELU */
     double epsilon; /* of a norm */
@@ -122,8 +131,9 @@ l3a_status network_finish(struct network *net, value features);
 void network_free(struct network *net);
 /* "stage1" and so on: what the families with stages call their outputs. */
 void network_stage(struct network *net, size_t stage, value output);
-/* The multiplications and additions of its products for one picture. */
+/* The multiplications and additions of its products for one picture; and those of one layer. */
 double network_flops(const struct network *net);
+double network_layer_flops(const struct network *net, const struct net_layer *layer);
 /* How many keys each query of an attention has: those of its input, if that has any, and those beside. */
 size_t attention_keys(const struct network *net, const struct net_layer *layer);
 /* Puts a layer at the end of the list, and returns the value it makes. Takes over its parameters, also after a failure. */
@@ -194,7 +204,7 @@ value add_tokens(struct network *net, value input, const struct tokens *what);
 /* Over the channels of each pixel or token. */
 value layer_norm(struct network *net, value input, const char *name, double epsilon);
 /* input holds queries, keys and values side by side. second: keys and values that all queries attend to besides, or NOTHING. If the
- * input has queries alone, those of `second` are the only ones. */
+ * input has queries alone, those of `second` are the only ones; if that is as wide as the queries, its rows are both. */
 value attention(struct network *net, value input, value second, size_t heads);
 /* A learned value, the same for each picture: a tensor [1, tokens, channels]. */
 value learned(struct network *net, const char *name, size_t tokens, size_t channels);
@@ -210,6 +220,25 @@ value stack(struct network *net, value upper, value lower);
 /* height x width pixels or tokens of a value, from number `first` on, counted row by row: some of the tokens, the tokens of a
  * picture as a map, or the pixels of a map as tokens. */
 value slice(struct network *net, value input, size_t first, size_t height, size_t width);
+value sum(struct network *net, value left, value right);
+/* One token as `count` tokens: the channels of each stand after those of the one before. */
+value split(struct network *net, value input, size_t count);
+/* Each token at length 1: x / max(|x|, 1e-12). */
+value unit_tokens(struct network *net, value input);
+/* Of one token, the cosines with `count` learned keys: y[k] = cos(mask[k] ∘ x, keys[k]), both tensors [count, channels]. mask NULL:
+ * cos(x, keys[k]). */
+value cosines(struct network *net, value input, const char *keys, const char *mask, size_t count);
+
+/* Of the groups of a tensor [groups, length, channels], those with the highest scores, highest first, of each picture. `together`:
+ * in training, those that are among the highest of the most pictures of the batch. Of equal ones the first is taken. The gradient
+ * goes to the groups that were picked, not to the scores, since a choice has none. */
+struct picking {
+    const char *name;
+    size_t groups, length, channels, picks;
+    bool together;
+};
+
+value pick_tokens(struct network *net, value scores, const struct picking *what);
 
 /* What the tensors of a checkpoint do not show of a network, and how its pictures are prepared. A field that is 0 is not known yet:
  * the options come first, then a configuration beside the file, then the family. */

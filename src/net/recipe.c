@@ -421,3 +421,18 @@ void recipe_fill(struct backbone_recipe *recipe, const struct backbone_recipe *f
         recipe->crop_rules = from->crop_rules;
     }
 }
+
+void recipe_set_mean(struct backbone_recipe *recipe, const float mean[3], const float deviation[3]) {
+    bool known = false;
+    for (size_t i = 0; i < 3; i++) {
+        known = known || recipe->mean[i] != 0 || recipe->deviation[i] != 0;
+    }
+    if (!known) {
+        memcpy(recipe->mean, mean, sizeof recipe->mean);
+        memcpy(recipe->deviation, deviation, sizeof recipe->deviation);
+    }
+}
+
+void recipe_set_imagenet(struct backbone_recipe *recipe) {
+    recipe_set_mean(recipe, (const float[]){0.485F, 0.456F, 0.406F}, (const float[]){0.229F, 0.224F, 0.225F});
+}

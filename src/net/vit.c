@@ -17,7 +17,7 @@
  *
  * Besides the features, its outputs are all tokens after the last norm, and, as in networks of convolutions, four stages: the
  * tokens of the picture, as a map, after each quarter of the blocks. */
-#include "net/network.h"
+#include "net/vit.h"
 #include "net/recipe.h"
 
 #include <inttypes.h>
@@ -25,20 +25,6 @@
 #include <string.h>
 
 enum { HEAD_WIDTH = 64, DINOV2_SIDE = 518, LAST_POOL = L3A_POOL_PROJECTION, STAGES = 4 };
-
-struct sizes {
-    size_t width, depth, patch, hidden;
-    bool has_class;
-    size_t registers;    /* tokens between the class token and those of the picture */
-    const char *between; /* the tensor that holds them, or NULL */
-    size_t positions;    /* all of them */
-    size_t across;       /* the root of how many belong to the picture */
-    bool scaled;         /* blocks have factors for each channel */
-    bool before;         /* there is a norm before the blocks: an image tower of CLIP */
-    bool after;          /* the last norm comes after the pool */
-    bool maps;           /* it has attention pooling */
-    bool projects;       /* it has a projection */
-};
 
 static bool has(const struct parameters *parameters, const char *name) {
     return parameters_find(parameters, name) != NULL;
@@ -51,7 +37,7 @@ static bool matches(const struct parameters *parameters) {
 
 /* ---- What the tensors show ---- */
 
-static l3a_status measure_patches(const struct parameters *parameters, struct sizes *sizes) {
+static l3a_status measure_patches(const struct parameters *parameters, struct vit_sizes *sizes) {
     const struct checkpoint_tensor *patch = parameters_find(parameters, "patch_embed.proj.weight");
     l3a_status status = L3A_OK;
     FAIL_IF(patch->rank != 4 || patch->shape[1] != 3 || patch->shape[2] != patch->shape[3] || patch->shape[2] < 1 ||
@@ -65,7 +51,7 @@ done:
 }
 
 /* The positions are those of the picture alone, with the class token's, or with those of all tokens in front. */
-static l3a_status measure_tokens(const struct parameters *parameters, struct sizes *sizes) {
+static l3a_status measure_tokens(const struct parameters *parameters, struct vit_sizes *sizes) {
     const struct checkpoint_tensor *position = parameters_find(parameters, "pos_embed");
     l3a_status status = L3A_OK;
     sizes->has_class = has(parameters, "cls_token");
@@ -97,7 +83,7 @@ done:
     return status;
 }
 
-static l3a_status measure_blocks(const struct parameters *parameters, struct sizes *sizes) {
+static l3a_status measure_blocks(const struct parameters *parameters, struct vit_sizes *sizes) {
     const struct checkpoint_tensor *first = parameters_find(parameters, "blocks.0.mlp.fc1.weight");
     const struct checkpoint_tensor *second = parameters_find(parameters, "blocks.0.mlp.fc2.weight");
     const struct checkpoint_tensor *queries = parameters_find(parameters, "blocks.0.attn.qkv.weight");
@@ -116,12 +102,12 @@ done:
     return status;
 }
 
-static l3a_status measure(const struct parameters *parameters, struct sizes *sizes) {
+static l3a_status measure(const struct parameters *parameters, struct vit_sizes *sizes) {
     l3a_status status = L3A_OK;
-    *sizes = (struct sizes){.scaled = has(parameters, "blocks.0.ls1.gamma"),
-                            .before = has(parameters, "norm_pre.weight"),
-                            .after = has(parameters, "fc_norm.weight"),
-                            .maps = has(parameters, "attn_pool.latent")};
+    *sizes = (struct vit_sizes){.scaled = has(parameters, "blocks.0.ls1.gamma"),
+                                .before = has(parameters, "norm_pre.weight"),
+                                .after = has(parameters, "fc_norm.weight"),
+                                .maps = has(parameters, "attn_pool.latent")};
     TRY(measure_patches(parameters, sizes));
     TRY(measure_tokens(parameters, sizes));
     TRY(measure_blocks(parameters, sizes));
@@ -153,7 +139,7 @@ static bool is_moco(const struct parameters *parameters) {
 
 /* A model that was learned with a network keeps it, and the heads that earlier versions took for granted: its features must stay
  * what they were. */
-static l3a_status choose_heads(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+static l3a_status choose_heads(const struct parameters *parameters, const struct vit_sizes *sizes, struct backbone_recipe *recipe) {
     const size_t usual = sizes->width / HEAD_WIDTH;
     bool found = parameters->source.recorded && usual && sizes->width % usual == 0;
     l3a_status status = L3A_OK;
@@ -176,12 +162,12 @@ done:
 
 /* SigLIP was trained with the GELU of tanh, which transformers computes; for most of its sizes, timm computes the exact one. Its
  * networks have attention pooling, or, without it, neither a class token nor a norm after the mean. */
-static bool may_be_siglip(const struct sizes *sizes) {
+static bool may_be_siglip(const struct vit_sizes *sizes) {
     return sizes->maps || (!sizes->has_class && !sizes->after);
 }
 
 /* A model has recorded the activation and the epsilon, unless they are GELU and 1e-6. */
-static l3a_status choose_activation(const struct parameters *parameters, const struct sizes *sizes,
+static l3a_status choose_activation(const struct parameters *parameters, const struct vit_sizes *sizes,
                                     struct backbone_recipe *recipe) {
     const bool recorded = parameters->source.recorded;
     l3a_status status = L3A_OK;
@@ -201,7 +187,7 @@ done:
     return status;
 }
 
-static unsigned pools_of(const struct sizes *sizes) {
+static unsigned pools_of(const struct vit_sizes *sizes) {
     unsigned pools = 1U << L3A_POOL_MEAN | 1U << L3A_POOL_MAX;
     pools |= sizes->has_class ? 1U << L3A_POOL_CLS : 0;
     pools |= sizes->has_class && !sizes->after ? 1U << L3A_POOL_CLS_MEAN : 0;
@@ -210,7 +196,7 @@ static unsigned pools_of(const struct sizes *sizes) {
     return pools;
 }
 
-static l3a_status choose_pool(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+static l3a_status choose_pool(const struct parameters *parameters, const struct vit_sizes *sizes, struct backbone_recipe *recipe) {
     const unsigned pools = pools_of(sizes);
     char list[64] = "";
     l3a_status status = L3A_OK;
@@ -231,12 +217,12 @@ done:
 }
 
 /* DINOv2: its blocks have factors, and its patches 14 pixels. The one network of DeiT III with such patches has no name here. */
-static bool is_dinov2(const struct sizes *sizes) {
+static bool is_dinov2(const struct vit_sizes *sizes) {
     return sizes->scaled && sizes->has_class && sizes->patch == 14;
 }
 
 /* Positions for another side are resized. Only the networks without registers were trained with an offset. */
-static l3a_status choose_side(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+static l3a_status choose_side(const struct parameters *parameters, const struct vit_sizes *sizes, struct backbone_recipe *recipe) {
     const size_t own = sizes->across * sizes->patch;
     l3a_status status = L3A_OK;
     recipe->side = recipe->side ? recipe->side : own;
@@ -257,7 +243,7 @@ done:
 }
 
 /* Others were trained with 0.5 or with ImageNet's mean, and OpenCLIP's large network with patches of 14 with two means: unknown. */
-static void choose_mean(const struct parameters *parameters, const struct sizes *sizes, struct backbone_recipe *recipe) {
+static void choose_mean(const struct parameters *parameters, const struct vit_sizes *sizes, struct backbone_recipe *recipe) {
     const bool two_means = recipe->activation == GELU && sizes->width == 1024 && sizes->patch == 14;
     if (sizes->before && !two_means) {
         recipe_set_mean(recipe, (const float[]){0.48145466F, 0.4578275F, 0.40821073F},
@@ -271,7 +257,7 @@ static void choose_mean(const struct parameters *parameters, const struct sizes 
 }
 
 /* Much as timm names it. */
-static void choose_name(const struct sizes *sizes, struct backbone_recipe *recipe) {
+static void choose_name(const struct vit_sizes *sizes, struct backbone_recipe *recipe) {
     const bool distilled = sizes->between && strcmp(sizes->between, "dist_token") == 0;
     const bool dino = is_dinov2(sizes);
     const bool deit3 = sizes->scaled && sizes->has_class && !dino && !sizes->registers;
@@ -299,7 +285,7 @@ static void choose_name(const struct sizes *sizes, struct backbone_recipe *recip
 }
 
 static l3a_status recognise(struct parameters *parameters, struct backbone_recipe *recipe) {
-    struct sizes sizes;
+    struct vit_sizes sizes;
     l3a_status status = L3A_OK;
     TRY(measure(parameters, &sizes));
     TRY(choose_heads(parameters, &sizes, recipe));
@@ -324,36 +310,39 @@ static value mlp(struct network *net, value x, const char *norm, size_t hidden, 
     return linear(net, inner, &(struct linear){.name = "mlp.fc2", .out = width, .scale = scale, .add = x});
 }
 
-static value block(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
-    const struct linear into = {.name = "attn.qkv", .out = 3 * sizes->width, .unbiased = !network_has(net, "attn.qkv.bias")};
-    const value queries = linear(net, layer_norm(net, x, "norm1", recipe->epsilon), &into);
-    const value mixed = attention(net, queries, NOTHING, recipe->heads);
-    x = linear(net, mixed,
-               &(struct linear){.name = "attn.proj", .out = sizes->width, .scale = sizes->scaled ? "ls1.gamma" : NULL, .add = x});
-    return mlp(net, x, "norm2", sizes->hidden, sizes->scaled ? "ls2.gamma" : NULL, recipe);
+static void prefix_block(struct network *net, size_t block) {
+    network_prefix(net, "blocks.%zu.", block);
 }
 
-/* The tokens of the picture as a map. */
-static value map_of(struct network *net, value x, size_t prefix) {
-    const size_t side = net->status == L3A_OK ? root_of(net->shapes[x].height - prefix) : 0;
-    return slice(net, x, prefix, side, side);
+value vit_block_norm(struct network *net, const struct vit *vit, size_t block, value x) {
+    prefix_block(net, block);
+    return layer_norm(net, x, "norm1", vit->recipe->epsilon);
 }
 
-/* A network of fewer blocks has no stages. */
-static value blocks(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe, value *stages) {
-    const size_t depth = recipe->layer ? recipe->layer : sizes->depth;
-    for (size_t i = 0; i < depth; i++) {
-        const size_t done = (i + 1) * STAGES / depth;
-        network_prefix(net, "blocks.%zu.", i);
-        x = block(net, x, sizes, recipe);
-        if (depth >= STAGES && done > i * STAGES / depth) {
-            stages[done - 1] = map_of(net, x, sizes->has_class + sizes->registers);
-        }
-    }
-    return x;
+value vit_block_attention(struct network *net, const struct vit *vit, size_t block, value normed, value beside) {
+    prefix_block(net, block);
+    const struct linear into = {.name = "attn.qkv", .out = 3 * vit->sizes.width, .unbiased = !network_has(net, "attn.qkv.bias")};
+    return attention(net, linear(net, normed, &into), beside, vit->recipe->heads);
 }
 
-static value attention_pool(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+value vit_block_project(struct network *net, const struct vit *vit, size_t block, value mixed, value x) {
+    prefix_block(net, block);
+    return linear(
+        net, mixed,
+        &(struct linear){.name = "attn.proj", .out = vit->sizes.width, .scale = vit->sizes.scaled ? "ls1.gamma" : NULL, .add = x});
+}
+
+value vit_block_mlp(struct network *net, const struct vit *vit, size_t block, value x) {
+    prefix_block(net, block);
+    return mlp(net, x, "norm2", vit->sizes.hidden, vit->sizes.scaled ? "ls2.gamma" : NULL, vit->recipe);
+}
+
+value vit_block(struct network *net, const struct vit *vit, size_t block, value x, value beside) {
+    const value mixed = vit_block_attention(net, vit, block, vit_block_norm(net, vit, block, x), beside);
+    return vit_block_mlp(net, vit, block, vit_block_project(net, vit, block, mixed, x));
+}
+
+static value attention_pool(struct network *net, value x, const struct vit_sizes *sizes, const struct backbone_recipe *recipe) {
     network_prefix(net, "attn_pool.");
     const struct checkpoint_tensor *inner = parameters_find(net->parameters, "attn_pool.mlp.fc1.weight");
     const size_t hidden = inner && inner->rank == 2 ? (size_t)inner->shape[0] : 4 * sizes->width;
@@ -366,7 +355,7 @@ static value attention_pool(struct network *net, value x, const struct sizes *si
     return mlp(net, x, "norm", hidden, NULL, recipe);
 }
 
-static value pool(struct network *net, value x, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+static value pool(struct network *net, value x, const struct vit_sizes *sizes, const struct backbone_recipe *recipe) {
     const size_t prefix = sizes->has_class + sizes->registers;
     switch (recipe->pool) {
     case L3A_POOL_MEAN: return token_mean(net, x, prefix);
@@ -386,7 +375,7 @@ static value pool(struct network *net, value x, const struct sizes *sizes, const
 }
 
 /* What belongs to the network, but not to its features. */
-static void skip_others(struct parameters *parameters, const struct sizes *sizes, const struct backbone_recipe *recipe) {
+static void skip_others(struct parameters *parameters, const struct vit_sizes *sizes, const struct backbone_recipe *recipe) {
     static const char *const others[] = {"mask_token", "head_dist.", "pre_logits."};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         parameters_skip(parameters, others[i]);
@@ -401,34 +390,70 @@ static void skip_others(struct parameters *parameters, const struct sizes *sizes
     }
 }
 
-static value describe(struct network *net, const struct backbone_recipe *recipe) {
-    struct sizes sizes = {0};
-    value stages[STAGES] = {NOTHING};
-    net->status = net->status == L3A_OK ? measure(net->parameters, &sizes) : net->status;
+bool vit_start(struct network *net, const struct backbone_recipe *recipe, struct vit *vit) {
+    *vit = (struct vit){.recipe = recipe};
+    net->status = net->status == L3A_OK ? measure(net->parameters, &vit->sizes) : net->status;
     if (net->status != L3A_OK) {
+        return false;
+    }
+    vit->blocks = recipe->layer ? recipe->layer : vit->sizes.depth;
+    skip_others(net->parameters, &vit->sizes, recipe);
+    return true;
+}
+
+value vit_tokens(struct network *net, const struct vit *vit) {
+    const struct vit_sizes *sizes = &vit->sizes;
+    value x =
+        patch_embedding(net, PICTURE, "patch_embed.proj", sizes->patch, sizes->width, !network_has(net, "patch_embed.proj.bias"));
+    x = add_tokens(net, x,
+                   &(struct tokens){.class_token = sizes->has_class ? "cls_token" : NULL,
+                                    .registers = sizes->between,
+                                    .register_count = sizes->registers,
+                                    .positions = "pos_embed",
+                                    .position_count = sizes->positions,
+                                    .across = sizes->across,
+                                    .method = vit->recipe->offset ? POSITIONS_OFFSET : POSITIONS_ANTIALIASED});
+    return sizes->before ? layer_norm(net, x, "norm_pre", vit->recipe->epsilon) : x;
+}
+
+value vit_norm(struct network *net, const struct vit *vit, value x) {
+    network_prefix(net, "%s", "");
+    return layer_norm(net, x, vit->sizes.after ? "fc_norm" : "norm", vit->recipe->epsilon);
+}
+
+value vit_features(struct network *net, const struct vit *vit, value x) {
+    network_prefix(net, "%s", "");
+    x = vit->sizes.after ? x : vit_norm(net, vit, x);
+    network_output(net, "tokens", x);
+    x = pool(net, x, &vit->sizes, vit->recipe);
+    return vit->sizes.after ? vit_norm(net, vit, x) : x;
+}
+
+/* The tokens of the picture as a map. */
+static value map_of(struct network *net, value x, size_t prefix) {
+    const size_t side = net->status == L3A_OK ? root_of(net->shapes[x].height - prefix) : 0;
+    return slice(net, x, prefix, side, side);
+}
+
+/* A network of fewer blocks than stages has none. */
+static value describe(struct network *net, const struct backbone_recipe *recipe) {
+    struct vit vit;
+    if (!vit_start(net, recipe, &vit)) {
         return NOTHING;
     }
-    skip_others(net->parameters, &sizes, recipe);
-    value x =
-        patch_embedding(net, PICTURE, "patch_embed.proj", sizes.patch, sizes.width, !network_has(net, "patch_embed.proj.bias"));
-    x = add_tokens(net, x,
-                   &(struct tokens){.class_token = sizes.has_class ? "cls_token" : NULL,
-                                    .registers = sizes.between,
-                                    .register_count = sizes.registers,
-                                    .positions = "pos_embed",
-                                    .position_count = sizes.positions,
-                                    .across = sizes.across,
-                                    .method = recipe->offset ? POSITIONS_OFFSET : POSITIONS_ANTIALIASED});
-    x = sizes.before ? layer_norm(net, x, "norm_pre", recipe->epsilon) : x;
-    x = blocks(net, x, &sizes, recipe, stages);
-    network_prefix(net, "%s", "");
-    x = sizes.after ? x : layer_norm(net, x, "norm", recipe->epsilon);
-    network_output(net, "tokens", x);
+    value x = vit_tokens(net, &vit), stages[STAGES] = {NOTHING};
+    for (size_t i = 0; i < vit.blocks; i++) {
+        const size_t done = (i + 1) * STAGES / vit.blocks;
+        x = vit_block(net, &vit, i, x, NOTHING);
+        if (vit.blocks >= STAGES && done > i * STAGES / vit.blocks) {
+            stages[done - 1] = map_of(net, x, vit.sizes.has_class + vit.sizes.registers);
+        }
+    }
+    x = vit_features(net, &vit, x);
     for (size_t stage = 0; stage < STAGES && stages[stage]; stage++) {
         network_stage(net, stage, stages[stage]);
     }
-    x = pool(net, x, &sizes, recipe);
-    return sizes.after ? layer_norm(net, x, "fc_norm", recipe->epsilon) : x;
+    return x;
 }
 
 const struct family vit_family = {.name = "vit",

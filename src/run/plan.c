@@ -152,7 +152,7 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
         need->in[PROCESSOR] = training.memory;
         plan->file = 0;
         plan->row_flops = training.passes * training.flops;
-        plan->score_flops = training.flops / 3;
+        plan->score_flops = training.score_flops;
         plan->solve_flops = 0;
     }
     need->in[PROCESSOR] += held_images(experiment, point->method, training.memory > 0) + features_held_bytes(options->train) +

@@ -30,6 +30,8 @@ double schedule_rate(enum schedule schedule, size_t step, size_t steps, double h
     switch (schedule) {
     case SCHEDULE_ONE_CYCLE: return one_cycle(step, steps, highest);
     case SCHEDULE_COSINE: return half_cosine(highest, 0, (double)step / (double)steps);
+    case SCHEDULE_QUARTER_COSINE:
+        return highest * cos(0.495 * 3.14159265358979323846 * (double)step / (double)(steps > 1 ? steps - 1 : 1));
     default: return highest;
     }
 }

@@ -14,7 +14,8 @@ struct adam {
 
 void adam_step(struct adam *adam, size_t count, double rate, const float *gradient, float *coefficients);
 
-enum schedule { SCHEDULE_ONE_CYCLE, SCHEDULE_COSINE, SCHEDULE_CONSTANT };
+/* A cosine goes from the highest rate to 0 after the last step; a quarter of one, nearly to 0 with the last step. */
+enum schedule { SCHEDULE_ONE_CYCLE, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_QUARTER_COSINE };
 
 /* The rate of step `step`, counted from 0, of `steps`. */
 double schedule_rate(enum schedule schedule, size_t step, size_t steps, double highest);

@@ -248,10 +248,11 @@ done:
 l3a_status trained_network_begin(struct trained_network *net) {
     l3a_status status = L3A_OK;
     close_state(net, &net->state);
+    net->training = true;
     TRY(describe_anew(net));
     TRY(open_state(net, &net->selection, &net->state));
-    net->training = true;
 done:
+    net->training = status == L3A_OK;
     return status;
 }
 
@@ -269,12 +270,17 @@ l3a_status trained_network_finish(struct trained_network *net) {
     }
     close_state(net, &net->old);
     net->training = false;
+    if (net->plan.scores_apart) {
+        close_state(net, &net->state);
+        drop_description(net);
+    }
 done:
     return status;
 }
 
 l3a_status trained_network_bytes(struct trained_network *net, struct network_plan *plan) {
     l3a_status status = L3A_OK;
+    net->training = true;
     TRY(trained_network_describe(net));
     const struct network_use use = {.training = true,
                                     .pictures = net->batch,
@@ -282,6 +288,7 @@ l3a_status trained_network_bytes(struct trained_network *net, struct network_pla
                                     .parameters = (const struct parameter_use(*)[PARAMETER_KINDS])net->selection.uses};
     TRY(net->source->back_end->plan(&net->reading.network, &use, plan));
 done:
+    net->training = false;
     return status;
 }
 
@@ -356,6 +363,24 @@ l3a_status trained_network_write_changed(struct trained_network *net, const floa
     return visit(net, false, PARAMETER_VALUE, NULL, values);
 }
 
-double trained_network_flops(const struct trained_network *net) {
-    return network_flops(&net->reading.network);
+/* A product has two gradients, of its input and of its factors, each as much as the product itself. Attention, which has no
+ * factors, has two for two. */
+l3a_status trained_network_flops(const struct trained_network *net, double *forward, double *backward) {
+    const struct network *network = &net->reading.network;
+    bool *moves = NULL; /* of each value: steps change it */
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(net->context, network->value_count, sizeof *moves, &moves));
+    *forward = network_flops(network);
+    *backward = 0;
+    for (size_t i = 0; i < network->layer_count; i++) {
+        const struct net_layer *layer = &network->layers[i];
+        const struct parameter_use *uses = net->selection.uses[i];
+        const bool before = moves[layer->input] || moves[layer->second], factors = uses[FACTORS].trained;
+        const double share = (double)before * (layer->kind == LAYER_ATTENTION ? 2 : 1) + (double)factors;
+        moves[layer->output] = before || factors || uses[BIAS].trained || uses[SECOND_FACTORS].trained || uses[SECOND_BIAS].trained;
+        *backward += share * network_layer_flops(network, layer);
+    }
+done:
+    release(net->context, moves);
+    return status;
 }

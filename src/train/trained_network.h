@@ -18,6 +18,8 @@
 /* What a method does with a network. */
 struct network_plan_of_method {
     struct network_changes changes; /* what it adds */
+    /* It describes one network to train and another one to score: `training` says which. */
+    bool scores_apart;
     /* Whether it trains a parameter in this phase; `selected`: the settings would train it. NULL: as the settings say. */
     bool (*trains)(void *owner, const char *name, bool selected);
     /* The outputs that it looks at besides the features, by name; NULL past the last. OUTPUT_MAP: the tokens, or the last stage. */
@@ -40,9 +42,9 @@ struct trained_network {
     size_t batch;
     struct reading reading; /* the description of the phase; no layers: there is none yet */
     struct selection selection;
-    void *state; /* of the back end: being trained, or only run; NULL: closed */
-    bool training;
-    void *old; /* the network before the phase; NULL: it was not wanted */
+    void *state;   /* of the back end: being trained, or only run; NULL: closed */
+    bool training; /* in a phase */
+    void *old;     /* the network before the phase; NULL: it was not wanted */
     struct shape old_shapes[NETWORK_OUTPUTS];
     struct kept_value *kept;
     size_t kept_count, kept_capacity;
@@ -92,8 +94,8 @@ l3a_status trained_network_keep(struct trained_network *net, const char *name, s
                                 const float *values);
 /* How many tokens of OUTPUT_MAP are in front of those of the picture. */
 size_t trained_network_prefix(const struct trained_network *net);
-/* The operations of a picture on its way forward. */
-double trained_network_flops(const struct trained_network *net);
+/* The operations of a picture on its way forward, and on its way back, which ends where nothing before it is trained. */
+l3a_status trained_network_flops(const struct trained_network *net, double *forward, double *backward);
 /* The bytes of training it with such batches. It is described, and nothing is opened. */
 l3a_status trained_network_bytes(struct trained_network *net, struct network_plan *plan);
 

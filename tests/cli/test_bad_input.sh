@@ -310,6 +310,7 @@ refuse "unknown option '--o'" l3a run --o DIR
 refuse "unknown option '--gamma'" l3a eval "$model" --gamma 1
 run_refused good "did you mean 'l3a-no-pl'?" --method l3a,l3a-no-lp
 run_refused good 'trains the backbone itself' --method l3a,podnet
+run_refused good 'does not run on features' --method l3a,multi-lane
 run_refused good "method 'l3a' is listed twice" --method l3a,l3a
 run_refused good 'a run needs at least one method' --method ,
 run_refused good 'seed 1 is listed twice' --seed 1,1

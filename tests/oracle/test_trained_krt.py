@@ -121,11 +121,11 @@ class KRT(Compared):
 
     def make(self, name, draw, scale, *shape):
         made = np.full(shape, float(scale)) if draw is None else draw(stream_of("krt." + name), scale, shape)
-        self.parameters["krt." + name] = self.grown["krt." + name] = made
+        self.parameters["krt." + name] = self.made["krt." + name] = made
 
     def begin(self, rows):
         tokens, new = (trained.SIDE // trained.PATCH) ** 2, len(self.weights) - self.old
-        self.grown, t = {}, self.phase
+        self.made, t = {}, self.phase
         if not t:
             self.make("proj.weight", normal, np.sqrt(2 / TOKEN), TOKEN, WIDTH)
             self.make("proj.bias", uniform, 1 / np.sqrt(WIDTH), TOKEN)

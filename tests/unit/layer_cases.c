@@ -5,12 +5,14 @@
 
 #include <string.h>
 
-enum { PATCH_SIDE = 4, PATCH_WIDTH = 48, REGISTERS = 2, BESIDE = 3 };
+enum { PATCH_SIDE = 4, PATCH_WIDTH = 48, REGISTERS = 2, BESIDE = 3, KEYS = 5, PICKS = 2 };
 
 /* Variants of LAYER_TOKENS: which learned tokens there are, and how many positions. */
 enum { CLASS_TOKEN, NO_CLASS_TOKEN, PATCH_POSITIONS, REGISTER_TOKENS, ALL_POSITIONS };
 /* Of LAYER_ATTENTION. */
-enum { OWN_KEYS, KEYS_BESIDE, ONLY_KEYS_BESIDE };
+enum { OWN_KEYS, KEYS_BESIDE, ONLY_KEYS_BESIDE, KEYS_ARE_VALUES, OWN_TOKENS };
+/* Of LAYER_COSINES. */
+enum { PLAIN_KEYS, MASKED_KEYS };
 /* Of LAYER_BATCH_NORM. */
 enum { USUAL, MAGNITUDE, AFTER_POOL };
 /* Of LAYER_JOIN. */
@@ -59,11 +61,14 @@ const struct layer_case layer_cases[] = {
     {"tokens, positions of all", LAYER_TOKENS, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, ALL_POSITIONS},
     {"layer norm", LAYER_NORM, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"layer norm of pixels", LAYER_NORM, 24, 6, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"layer norm of odd channels", LAYER_NORM, 19, 6, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"attention", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, many tokens", LAYER_ATTENTION, 0, 60, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, one head", LAYER_ATTENTION, 0, 36, 0, 4, 0, 1, 1, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, keys beside", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, true, KEYS_BESIDE},
     {"attention, only keys beside", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 3, LINEAR_ACTIVATION, true, ONLY_KEYS_BESIDE},
+    {"attention, keys are values", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 3, LINEAR_ACTIVATION, true, KEYS_ARE_VALUES},
+    {"attention, the keys of a value are values", LAYER_ATTENTION, 0, 12, 0, 4, 0, 1, 1, LINEAR_ACTIVATION, true, OWN_TOKENS},
     {"first token", LAYER_FIRST_TOKEN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token mean", LAYER_TOKEN_MEAN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"token max", LAYER_TOKEN_MAX, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
@@ -72,8 +77,17 @@ const struct layer_case layer_cases[] = {
     {"stacked on itself", LAYER_JOIN, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, BELOW_ITSELF},
     {"some tokens", LAYER_SLICE, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"pixels as tokens", LAYER_SLICE, 19, 6, 0, 0, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"split", LAYER_SPLIT, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"unit tokens", LAYER_UNIT, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"cosines", LAYER_COSINES, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, PLAIN_KEYS},
+    {"cosines, masked", LAYER_COSINES, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, MASKED_KEYS},
+    {"picked", LAYER_PICK, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
 };
 const size_t layer_case_count = sizeof layer_cases / sizeof *layer_cases;
+
+bool layer_case_is_for_prompts(const struct layer_case *what) {
+    return what->kind >= LAYER_SPLIT || (what->kind == LAYER_ATTENTION && what->variant >= KEYS_ARE_VALUES);
+}
 
 float layer_case_number(const char *name, size_t index) {
     uint64_t seed = 5;
@@ -111,6 +125,10 @@ static void fill_tokens(const struct layer_case *what, struct memory_tensors *te
     tensors_add(tensors, "", "layer.position", 3, 1, positions, PATCH_WIDTH, 0);
 }
 
+static size_t keys_width(const struct layer_case *what) {
+    return what->variant == KEYS_BESIDE ? 2 * PATCH_WIDTH / 3 : what->variant == KEYS_ARE_VALUES ? PATCH_WIDTH : 2 * PATCH_WIDTH;
+}
+
 static void fill_tensors(const struct layer_case *what, struct memory_tensors *tensors) {
     const size_t width = what->channels ? what->channels : PATCH_WIDTH, kernel = what->channels ? 1 : PATCH_SIDE;
     tensors->count = 0;
@@ -143,7 +161,15 @@ static void fill_tensors(const struct layer_case *what, struct memory_tensors *t
     case LAYER_TOKENS: fill_tokens(what, tensors); break;
     case LAYER_NORM: add_pair(tensors, "layer.", width, 0); break;
     case LAYER_ATTENTION:
-        tensors_add(tensors, "layer.", "keys", 3, 1, BESIDE, 2 * width / (what->variant == KEYS_BESIDE ? 3 : 1), 0);
+        if (what->variant <= KEYS_ARE_VALUES) {
+            tensors_add(tensors, "layer.", "keys", 3, 1, BESIDE, keys_width(what), 0);
+        }
+        break;
+    case LAYER_COSINES: tensors_add(tensors, "layer.", "mask", 2, KEYS, width, 0, 0); /* fall through */
+    case LAYER_PICK:
+        tensors_add(tensors, "layer.", "keys", 2, KEYS, width, 0, 0);
+        tensors_add(tensors, "layer.", "groups", 3, KEYS, BESIDE, width, 0);
+        break;
     default: break;
     }
 }
@@ -165,8 +191,11 @@ static value describe_tokens(struct network *net, const struct layer_case *what,
 }
 
 static value describe_attention(struct network *net, const struct layer_case *what, value x) {
-    const size_t width = what->variant == KEYS_BESIDE ? 2 * PATCH_WIDTH / 3 : 2 * PATCH_WIDTH;
-    return attention(net, x, what->variant == OWN_KEYS ? NOTHING : learned(net, "layer.keys", BESIDE, width), what->heads);
+    if (what->variant > KEYS_ARE_VALUES) { /* those of the tokens themselves */
+        return attention(net, slice(net, x, 1, 2, 1), x, what->heads);
+    }
+    return attention(net, x, what->variant == OWN_KEYS ? NOTHING : learned(net, "layer.keys", BESIDE, keys_width(what)),
+                     what->heads);
 }
 
 /* Each value is also read by something else, so that gradients add up. */
@@ -218,6 +247,16 @@ static value describe_layer(struct network *net, const struct layer_case *what, 
     case LAYER_JOIN: return describe_join(net, what, x, before);
     case LAYER_SLICE: return what->channels ? slice(net, x, 6, 24, 1) : slice(net, x, 2, 2, 3);
     case LAYER_TOKEN_MAX: return token_max(net, x, 1);
+    case LAYER_SPLIT: return split(net, first_token(net, x), 4);
+    case LAYER_UNIT: return unit_tokens(net, x);
+    case LAYER_COSINES:
+        return cosines(net, first_token(net, x), "layer.keys", what->variant == MASKED_KEYS ? "layer.mask" : NULL, KEYS);
+    case LAYER_PICK:
+        return stack(
+            net, x,
+            pick_tokens(net, cosines(net, first_token(net, x), "layer.keys", NULL, KEYS),
+                        &(struct picking){
+                            .name = "layer.groups", .groups = KEYS, .length = BESIDE, .channels = PATCH_WIDTH, .picks = PICKS}));
     default: return token_mean(net, x, 1);
     }
 }

@@ -20,6 +20,8 @@ struct layer_case {
 extern const struct layer_case layer_cases[];
 extern const size_t layer_case_count;
 
+/* Those that prompts need, which a GPU does not compute. */
+bool layer_case_is_for_prompts(const struct layer_case *what);
 /* Describes a network that ends with the layer. The caller frees the network and closes the parameters. tensors is room. */
 void layer_case_open(l3a_context *context, const struct layer_case *what, struct memory_tensors *tensors,
                      struct parameters *parameters, struct network *net);

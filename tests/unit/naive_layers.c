@@ -3,7 +3,7 @@
  * where the source is an input, or 1, and the factor is a constant, or a parameter. Each of these kinds lists its terms once;
  * forward adds them up, and backward adds
  *     d source[i] += factor · d output[o],     d factor += source[i] · d output[o].
- * The other kinds are the maxima, activation, batch norm, layer norm, attention, and squeeze and excite. */
+ * The other kinds are the maxima, activation, batch norm, layer norm, attention, squeeze and excite, unit tokens, and cosines. */
 #include "naive_layers.h"
 
 #include <assert.h>
@@ -161,6 +161,20 @@ static void token_terms(const struct pass *pass, size_t c, size_t row) {
     }
 }
 
+/* The place of the number that has `rank` larger ones, or equal ones before it. */
+static size_t ranked(const double *numbers, size_t count, size_t rank) {
+    for (size_t i = 0; i < count; i++) {
+        size_t before = 0;
+        for (size_t j = 0; j < count; j++) {
+            before += numbers[j] > numbers[i] || (numbers[j] == numbers[i] && j < i);
+        }
+        if (before == rank) {
+            return i;
+        }
+    }
+    return count;
+}
+
 static void slice_term(const struct pass *pass, size_t c, size_t pixel) {
     const struct net_layer *what = &pass->layer->what;
     const size_t from = what->prefix + pixel, to = what->to.width, across = what->from.width;
@@ -204,6 +218,12 @@ static void terms_of(const struct pass *pass, size_t c, size_t y, size_t x) {
         parameter_term(pass, output, INPUT, output, FACTORS, c);
         parameter_term(pass, output, ONE, 0, BIAS, c);
         break;
+    case LAYER_SPLIT: copy_term(pass, output, INPUT, y * what->to.channels + c, 1); break;
+    case LAYER_PICK: {
+        const size_t length = what->to.height / what->picks, group = ranked(pass->input, what->from.channels, y / length);
+        parameter_term(pass, output, ONE, 0, FACTORS, (group * length + y % length) * what->to.channels + c);
+        break;
+    }
     default: join_term(pass, c, y); /* LAYER_JOIN */
     }
 }
@@ -433,7 +453,7 @@ static size_t key_place(const struct head *head, size_t part, size_t channel, si
     const size_t width = head->layer->what.to.channels;
     *own = key < head->own;
     return *own ? place(head->layer->what.from, (1 + part) * width + channel, key, 0)
-                : place(head->layer->beside, part * width + channel, key - head->own, 0);
+                : place(head->layer->beside, (head->layer->what.shared ? 0 : part) * width + channel, key - head->own, 0);
 }
 
 static double key_number(const struct head *head, const double *in, const double *second, size_t part, size_t channel, size_t key) {
@@ -609,6 +629,86 @@ static void excite_backward(const struct pass *pass) {
     squeeze_free(&made);
 }
 
+/* ---- Unit tokens and cosines ---- */
+
+static void unit_forward(const struct naive_layer *layer, const double *in, double *out) {
+    const struct net_layer *what = &layer->what;
+    for (size_t pixel = 0; pixel < what->from.height * what->from.width; pixel++) {
+        const struct set set = channels_of(what, pixel);
+        double square = 0;
+        for (size_t c = 0; c < set.count; c++) {
+            square += in[member(&set, c)] * in[member(&set, c)];
+        }
+        for (size_t c = 0; c < set.count; c++) {
+            out[member(&set, c)] = in[member(&set, c)] / sqrt(square);
+        }
+    }
+}
+
+/* ∂(xᵢ / |x|) / ∂xⱼ = (δᵢⱼ − xᵢ xⱼ / |x|²) / |x| */
+static void unit_backward(const struct pass *pass) {
+    const struct net_layer *what = &pass->layer->what;
+    for (size_t pixel = 0; pixel < what->from.height * what->from.width; pixel++) {
+        const struct set set = channels_of(what, pixel);
+        double square = 0;
+        for (size_t c = 0; c < set.count; c++) {
+            square += pass->input[member(&set, c)] * pass->input[member(&set, c)];
+        }
+        for (size_t i = 0; i < set.count * set.count; i++) {
+            const size_t to = member(&set, i / set.count), from = member(&set, i % set.count);
+            const double slope = ((to == from) - pass->input[to] * pass->input[from] / square) / sqrt(square);
+            pass->in_gradient[to] += slope * pass->out_gradient[from];
+        }
+    }
+}
+
+struct angle {
+    double product, square, key_square; /* of mask ∘ x and the key */
+};
+
+static double mask_at(const struct naive_layer *layer, size_t at) {
+    return layer->parameters[SECOND_FACTORS] ? layer->parameters[SECOND_FACTORS][at] : 1;
+}
+
+static struct angle angle_with(const struct naive_layer *layer, const double *in, size_t key) {
+    const size_t width = layer->what.from.channels;
+    struct angle angle = {0};
+    for (size_t i = 0; i < width; i++) {
+        const double masked = mask_at(layer, key * width + i) * in[i], other = layer->parameters[FACTORS][key * width + i];
+        angle.product += masked * other;
+        angle.square += masked * masked;
+        angle.key_square += other * other;
+    }
+    return angle;
+}
+
+static void cosines_forward(const struct naive_layer *layer, const double *in, double *out) {
+    for (size_t key = 0; key < layer->what.to.channels; key++) {
+        const struct angle angle = angle_with(layer, in, key);
+        out[key] = angle.product / sqrt(angle.square * angle.key_square);
+    }
+}
+
+/* y = p / √(s t): ∂y = ∂p / √(s t) − y ∂s / 2s − y ∂t / 2t */
+static void cosines_backward(const struct pass *pass) {
+    struct naive_layer *layer = pass->layer;
+    const size_t width = layer->what.from.channels;
+    for (size_t key = 0; key < layer->what.to.channels; key++) {
+        const struct angle angle = angle_with(layer, pass->input, key);
+        const double root = sqrt(angle.square * angle.key_square), y = angle.product / root, g = pass->out_gradient[key];
+        for (size_t i = 0; i < width; i++) {
+            const size_t at = key * width + i;
+            const double mask = mask_at(layer, at), x = pass->input[i], other = layer->parameters[FACTORS][at];
+            const double by_masked = g * (other / root - y * mask * x / angle.square);
+            pass->in_gradient[i] += mask * by_masked;
+            layer->gradients[FACTORS][at] += g * (mask * x / root - y * other / angle.key_square);
+            if (layer->gradients[SECOND_FACTORS]) {
+                layer->gradients[SECOND_FACTORS][at] += x * by_masked;
+            }
+        }
+    }
+}
+
 /* ---- All kinds ---- */
 
 static size_t largest(const struct net_layer *what, const double *in, size_t output) {
@@ -622,6 +722,8 @@ static void forward_picture(struct naive_layer *layer, const double *in, const d
     case LAYER_NORM: layer_norm_forward(layer, in, out); return;
     case LAYER_ATTENTION: attention_forward(layer, in, second, out); return;
     case LAYER_SQUEEZE_EXCITE: excite_forward(layer, in, out); return;
+    case LAYER_UNIT: unit_forward(layer, in, out); return;
+    case LAYER_COSINES: cosines_forward(layer, in, out); return;
     case LAYER_ACTIVATION:
     case LAYER_MAX_POOL:
     case LAYER_TOKEN_MAX:
@@ -642,6 +744,8 @@ static void backward_picture(const struct pass *pass) {
     case LAYER_NORM: layer_norm_backward(layer, pass->input, pass->out_gradient, pass->in_gradient); return;
     case LAYER_ATTENTION: attention_backward(pass); return;
     case LAYER_SQUEEZE_EXCITE: excite_backward(pass); return;
+    case LAYER_UNIT: unit_backward(pass); return;
+    case LAYER_COSINES: cosines_backward(pass); return;
     case LAYER_ACTIVATION:
         for (size_t i = 0; i < shape_size(what->to); i++) {
             pass->in_gradient[i] += pass->out_gradient[i] * slope_at(what, pass->input[i]);

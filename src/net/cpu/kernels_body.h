@@ -392,7 +392,7 @@ static void attention_heads(const struct kernel_call *call, size_t first, size_t
         const float *query = call->input + task / heads * call->from.height * stride + task % heads * width;
         const float *key = query + out_stride, *content = key + out_stride;
         const float *key_beside = beside ? call->added + task / heads * beside * beside_stride + task % heads * width : NULL;
-        const float *content_beside = beside ? key_beside + out_stride : NULL;
+        const float *content_beside = !beside ? NULL : call->layer->shared ? key_beside : key_beside + out_stride;
         float *out = call->output + task / heads * queries * out_stride + task % heads * width;
         for (size_t start = 0; start < queries; start += most, out += most * out_stride) {
             const size_t rows = queries - start < most ? queries - start : most;
@@ -461,6 +461,8 @@ static void slices(const struct kernel_call *call, size_t first, size_t last) {
         memcpy(call->output + picture * own, call->input + picture * all + call->layer->prefix * width, own * sizeof(float));
     }
 }
+
+#include "net/cpu/prompt_body.h"
 
 INLINE void activate(enum activation activation, float slope, size_t count, float *values) {
     if (activation == RELU || activation == LEAKY_RELU) {
@@ -554,6 +556,10 @@ const struct kernels KERNELS = {.name = KERNELS_NAME,
                                         [LAYER_ACTIVATION] = activations,
                                         [LAYER_ADD] = sums,
                                         [LAYER_SCALE] = scales,
-                                        [LAYER_LEARNED] = learned_values},
+                                        [LAYER_LEARNED] = learned_values,
+                                        [LAYER_SPLIT] = split_tokens,
+                                        [LAYER_UNIT] = unit_lengths,
+                                        [LAYER_COSINES] = cosines_with_keys,
+                                        [LAYER_PICK] = picked_tokens},
                                 .finish = finish_rows,
                                 .round = round_numbers};

@@ -61,6 +61,34 @@ INLINE float product_of(size_t count, const float *left, const float *right) {
     return sum;
 }
 
+/* At least what x is divided by. */
+INLINE float length_of(size_t count, const float *values) {
+    return fmaxf(sqrtf(product_of(count, values, values)), 1e-12F);
+}
+
+/* The cosine of mask ∘ x and a key, and the lengths of both. mask NULL: of x. */
+struct cosine {
+    float cosine, length, key_length;
+};
+
+INLINE struct cosine cosine_of(size_t count, const float *x, const float *mask, const float *key) {
+    float products[LANES] = {0}, squares[LANES] = {0}, product = 0, square = 0;
+    for (size_t i = 0; i < count; i += LANES) {
+        const size_t lanes = count - i < LANES ? count - i : LANES;
+        for (size_t j = 0; j < lanes; j++) {
+            const float masked = mask ? mask[i + j] * x[i + j] : x[i + j];
+            products[j] += masked * key[i + j];
+            squares[j] += masked * masked;
+        }
+    }
+    for (size_t j = 0; j < LANES; j++) {
+        product += products[j];
+        square += squares[j];
+    }
+    const float length = fmaxf(sqrtf(square), 1e-12F), key_length = length_of(count, key);
+    return (struct cosine){product / (length * key_length), length, key_length};
+}
+
 /* The offset at which a block of a picture's channels begins. */
 INLINE size_t block_at(const struct layout *layout, size_t picture, size_t block) {
     return (picture * (layout->padded / layout->block) + block) * layout->height * layout->width * layout->block;

@@ -433,6 +433,7 @@ static void activation_numbers(const struct train_call *call, size_t first, size
 }
 
 #include "net/cpu/train_mixing_body.h"
+#include "net/cpu/train_prompt_body.h"
 
 /* ---- Steps ---- */
 
@@ -501,7 +502,8 @@ const struct train_kernels KERNELS = {
     .name = KERNELS_NAME,
     .forward = {[LAYER_BATCH_NORM] = AFFINE_FORWARD,
                 [LAYER_SCALE] = AFFINE_FORWARD,
-                [LAYER_GLOBAL_MEAN] = {{EACH_INPUT_STRIPE, global_means}}},
+                [LAYER_GLOBAL_MEAN] = {{EACH_INPUT_STRIPE, global_means}},
+                [LAYER_PICK] = {{EACH_PICTURE, picked_tokens}}},
     .backward = {[LAYER_BATCH_NORM] = AFFINE_BACKWARD,
                  [LAYER_SCALE] = AFFINE_BACKWARD,
                  [LAYER_LINEAR] = {{EACH_OUTPUT_STRIPE, add_up_pictures}, {EACH_CHANNEL, settle_bias}},
@@ -518,6 +520,10 @@ const struct train_kernels KERNELS = {
                  [LAYER_TOKEN_MAX] = {{EACH_PICTURE, reduced_tokens}},
                  [LAYER_JOIN] = {{EACH_PICTURE, joins}},
                  [LAYER_SLICE] = {{EACH_PICTURE, slices}},
+                 [LAYER_SPLIT] = {{EACH_PICTURE, split_tokens}},
+                 [LAYER_UNIT] = {{EACH_PICTURE, unit_lengths}},
+                 [LAYER_COSINES] = {{EACH_CHANNEL, cosine_parameters}, {EACH_PICTURE, cosine_inputs}},
+                 [LAYER_PICK] = {{EACH_CHANNEL, picked_parameters}, {EACH_PICTURE, picking_scores}},
                  [LAYER_ATTENTION] = {{EACH_HEAD, attention_heads}},
                  [LAYER_SQUEEZE_EXCITE] = {{EACH_PICTURE, squeeze_pictures},
                                            {EACH_CHANNEL, excite_channels},

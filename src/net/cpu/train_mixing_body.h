@@ -259,6 +259,7 @@ static void attention_heads(const struct train_call *call, size_t first, size_t 
     const size_t width = all / heads, own = stride == 3 * all ? call->from.height : 0,
                  beside = call->second ? call->beside.height : 0;
     const size_t most = ATTENTION_SCORES / (own + beside), beside_stride = call->beside.channels;
+    const size_t apart = call->layer->shared ? 0 : all; /* rows beside that are keys and values get both gradients */
     for (size_t task = first; task < last; task++) {
         const size_t in = task / heads * call->from.height * stride + task % heads * width;
         const size_t second = task / heads * beside * beside_stride + task % heads * width;
@@ -274,9 +275,9 @@ static void attention_heads(const struct train_call *call, size_t first, size_t 
         }
         if (beside) {
             sets[1].keys = call->second + second;
-            sets[1].contents = call->second + second + all;
+            sets[1].contents = call->second + second + apart;
             sets[1].key_gradients = to_second;
-            sets[1].content_gradients = to_second ? to_second + all : NULL;
+            sets[1].content_gradients = to_second ? to_second + apart : NULL;
         }
         clear_rows(to, queries, width, stride);
         for (size_t k = 0; k < 2; k++) {
