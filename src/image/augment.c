@@ -7,6 +7,7 @@
  *   mirrored     if u < 1/2
  *   the filled   It has ⌊cutout w + 1/2⌋ columns of the w that the resized picture has, and rows accordingly. Its centre is any
  *   rectangle    pixel, equally likely, and what lies outside is cut off. Its colour is any of 2^24.
+ *   RandAugment  as rand_augment.h says
  *
  * With the picture's own ratio, each share fits, so the shares are uniform. With others, large shares fit less often than small
  * ones, as in torchvision. */
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum { CHANNELS = 3, TRIES = 10 };
-enum { STREAM_PART, STREAM_FLIP, STREAM_CUTOUT };
+enum { STREAM_PART, STREAM_FLIP, STREAM_CUTOUT, STREAM_RANDOM };
 
 l3a_status augmentation_check(l3a_context *context, const struct augmentation *augmentation) {
     const double least = augmentation->least, most = augmentation->most, ratio = augmentation->ratio, cutout = augmentation->cutout;
@@ -36,7 +37,7 @@ done:
 }
 
 bool augmentation_acts(const struct augmentation *augmentation) {
-    return augmentation->most > 0 || augmentation->flip || augmentation->cutout > 0;
+    return augmentation->most > 0 || augmentation->flip || augmentation->cutout > 0 || augmentation->rand_augment;
 }
 
 uint64_t augmentation_seed(uint64_t seed, size_t row) {
@@ -111,6 +112,9 @@ struct changes augmentation_draw(const struct augmentation *augmentation, uint64
     if (augmentation->cutout > 0) {
         draw_filled(augmentation->cutout, stream_of(seed, STREAM_CUTOUT), to_width, to_height, &changes);
     }
+    if (augmentation->rand_augment) {
+        rand_augment_draw(stream_of(seed, STREAM_RANDOM), changes.random);
+    }
     return changes;
 }
 
@@ -123,7 +127,7 @@ static void mirror(uint8_t *row, size_t width) {
     }
 }
 
-void changes_apply(const struct changes *changes, uint8_t *pixels, size_t width, size_t height) {
+l3a_status changes_apply(l3a_context *context, const struct changes *changes, uint8_t *pixels, size_t width, size_t height) {
     const struct view_box filled = changes->filled;
     for (size_t y = 0; changes->flipped && y < height; y++) {
         mirror(pixels + CHANNELS * width * y, width);
@@ -134,4 +138,5 @@ void changes_apply(const struct changes *changes, uint8_t *pixels, size_t width,
             memcpy(row + CHANNELS * x, changes->colour, CHANNELS);
         }
     }
+    return rand_augment_apply(context, changes->random, pixels, width, height);
 }

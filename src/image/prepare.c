@@ -107,7 +107,7 @@ static l3a_status fit(struct preparer *preparer, const struct raster *picture, s
             window = whole(options, changes.part);
         }
         TRY(resize_window(&preparer->resizer, from, &window, options->filter, &view));
-        changes_apply(&changes, view.pixels, view.width, view.height);
+        TRY(changes_apply(preparer->reader.context, &changes, view.pixels, view.width, view.height));
     }
 done:
     return status;

@@ -14,7 +14,7 @@ const struct trained_tuning published_tuning = {.epochs = 20,
                                                 .schedule = SCHEDULE_ONE_CYCLE,
                                                 .optimiser = OPTIMISER_ADAM,
                                                 .decay = 1e-4,
-                                                .augmentation = {.cutout = 0.5}};
+                                                .augmentation = {.cutout = 0.5, .rand_augment = true}};
 
 bool learns_coco(const struct head *head) {
     static const char coco[] = "coco:";

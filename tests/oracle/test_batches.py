@@ -14,7 +14,7 @@ from support import check, finish, skip, splitmix
 
 try:
     import numpy
-    from PIL import Image
+    from PIL import Image, ImageEnhance, ImageOps
 except ImportError as error:
     skip(f"{error}; apt-get install python3-pil python3-numpy")
 
@@ -23,7 +23,7 @@ SHARED = Path(os.environ.get("L3A_SHARED", SOURCE.parent / "shared"))
 PROGRAM = Path(os.environ["L3A_BUILD"]) / "tests/training_batches"
 BATCH, FILTERS = 7, (Image.BILINEAR, Image.BICUBIC)
 ORDER, CHANGES = 0, 1  # streams of a run
-PART, FLIP, CUTOUT = 0, 1, 2  # streams of a picture
+PART, FLIP, CUTOUT, RANDOM = 0, 1, 2, 3  # streams of a picture
 
 
 class Stream:
@@ -60,7 +60,45 @@ def draw_part(stream, least, most, ratio, width, height):
     return left, top, left + w, top + h
 
 
-def changed(picture, seed, size, filter, least, most, ratio, flip, cutout):
+def affine(a, b, c, d, e, f):
+    return lambda picture: picture.transform(picture.size, Image.AFFINE, (a, b, c, d, e, f))
+
+
+def moved(side):
+    return int(0.3 * 150 / 331 * side)
+
+
+# Of RandAugment, in the order of src/image/rand_augment.h; those of the sign get it.
+OPERATIONS = (
+    lambda picture, _: picture,
+    lambda picture, sign: affine(1, 0.09 * sign, 0, 0, 1, 0)(picture),
+    lambda picture, sign: affine(1, 0, 0, 0.09 * sign, 1, 0)(picture),
+    lambda picture, sign: affine(1, 0, sign * moved(picture.width), 0, 1, 0)(picture),
+    lambda picture, sign: affine(1, 0, 0, 0, 1, sign * moved(picture.height))(picture),
+    lambda picture, sign: picture.rotate(sign * 9),
+    lambda picture, sign: ImageEnhance.Brightness(picture).enhance(1 + sign * 0.27),
+    lambda picture, sign: ImageEnhance.Color(picture).enhance(1 + sign * 0.27),
+    lambda picture, sign: ImageEnhance.Contrast(picture).enhance(1 + sign * 0.27),
+    lambda picture, sign: ImageEnhance.Sharpness(picture).enhance(1 + sign * 0.27),
+    lambda picture, _: ImageOps.posterize(picture, 7),
+    lambda picture, _: ImageOps.solarize(picture, 178.5),
+    lambda picture, _: ImageOps.autocontrast(picture),
+    lambda picture, _: ImageOps.equalize(picture),
+)
+tried = set()
+
+
+def changed_at_random(pixels, seed):
+    stream, picture = Stream(seed, RANDOM), Image.fromarray(pixels)
+    for _ in range(2):
+        operation = stream.below(len(OPERATIONS))
+        sign = -1 if stream.uniform() < 0.5 else 1
+        picture = OPERATIONS[operation](picture, sign)
+        tried.add((operation, sign))
+    return numpy.array(picture)
+
+
+def changed(picture, seed, size, filter, least, most, ratio, flip, cutout, random):
     box = draw_part(Stream(seed, PART), least, most, ratio, *picture.size) if most else None
     picture = picture.resize(size, filter, box=box)
     if flip and Stream(seed, FLIP).uniform() < 0.5:
@@ -72,7 +110,7 @@ def changed(picture, seed, size, filter, least, most, ratio, flip, cutout):
         x, y = (stream.below(side) - length // 2 for side, length in zip(size, sides))
         colour = [stream.below(256) for _ in range(3)]
         pixels[max(y, 0) : y + sides[1], max(x, 0) : x + sides[0]] = colour
-    return pixels
+    return changed_at_random(pixels, seed) if random else pixels
 
 
 def order_of(seed, epoch, count):
@@ -98,16 +136,16 @@ def run(folder, size, *rest):
     return found
 
 
-def compare(folder, count, size, filter, least, most, ratio, flip, cutout, seed, epoch, threads):
-    words = filter, least, most, ratio, int(flip), cutout, seed, epoch
-    what = f"{folder}, {size}, filter, least, most, ratio, flip, cutout, seed, epoch = {words}"
+def compare(folder, count, size, filter, least, most, ratio, flip, cutout, seed, epoch, threads, random=False):
+    words = filter, least, most, ratio, int(flip), cutout, int(random), seed, epoch
+    what = f"{folder}, {size}, filter, least, most, ratio, flip, cutout, random, seed, epoch = {words}"
     found = run(folder, size, *words, 0, threads)
     check([row for row, _, _ in found] == order_of(seed, epoch, count), f"{what}: the order")
     for row, path, pixels in found:
         with Image.open(path) as opened:
             picture = opened.convert("RGB")
         own = splitmix(splitmix(splitmix(seed, CHANGES), epoch), row)
-        expected = changed(picture, own, size, FILTERS[filter], least, most, ratio, flip, cutout)
+        expected = changed(picture, own, size, FILTERS[filter], least, most, ratio, flip, cutout, random)
         check(numpy.array_equal(pixels, expected), f"{what}: {path}, {picture.size}: {(pixels != expected).sum()} bytes differ")
     again = run(folder, size, *words, 2, 3)
     same = all(a[:2] == b[:2] and numpy.array_equal(a[2], b[2]) for a, b in zip(again, found[2 * BATCH :], strict=True))
@@ -146,8 +184,12 @@ def main():
             )):
                 for size in ((64, 56), (224, 224)):
                     compare(f"{folder}/made", made, size, filter, *changes, 2**64 - 3 + number % 2, number, 1 + number % 2)
+        for epoch in range(12):
+            compare(f"{folder}/made", made, ((64, 56), (224, 224))[epoch % 2], 0, 0, 0, 0, False, 0.5 * (epoch > 5), 5, epoch, 2, random=True)
+        check(len(tried) == 2 * len(OPERATIONS), f"{len(tried)} changes of RandAugment were tried")
         photographs = copy_photographs(f"{folder}/photographs")
         if photographs:
+            compare(f"{folder}/photographs", photographs, (224, 224), 0, 0, 0, 0, False, 0.5, 1, 0, 2, random=True)
             compare(f"{folder}/photographs", photographs, (224, 224), 0, 0.05, 1, 4 / 3, True, 0, 1, 0, 2)
             compare(f"{folder}/photographs", photographs, (224, 224), 1, 0.5, 1, 0, True, 0.5, 1, 1, 2)
         else:

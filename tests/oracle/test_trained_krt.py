@@ -191,11 +191,11 @@ class KRT(Compared):
         embeddings, scores, _ = self.embed(values, pixels)
         total = (weights * 0).sum()
         if self.old:
+            before, old_scores, _ = self.embed(self.old_values(), pixels)
             given = targets[:, :self.old].copy()
-            targets[:, :self.old] = np.maximum(given, self.old_probabilities(pixels) > self.steps * 0.005)
+            targets[:, :self.old] = np.maximum(given, heads.sigmoid(old_scores.array) > self.steps * 0.005)
             self.pseudo_labels += int((targets[:, :self.old] - given).sum())
-            before = join(self.embed(self.old_values(), pixels)[0], 1)
-            total = total + self.share(batch) * (1 - cosine(join(embeddings[:-1], 1), before)).sum()
+            total = total + self.share(batch) * (1 - cosine(join(embeddings[:-1], 1), join(before, 1).detach())).sum()
         return total + self.row_loss(scores, targets)
 
     def finish(self, rows):
@@ -249,7 +249,8 @@ def main():
         learner = PODNet(SETTINGS, data[0][1].shape[1], parameters)
         trained.compare(folder, "podnet", learner, data, STEP, SETTINGS)
         trained.check_reload(folder, "podnet", STEP, SETTINGS)
-        check_labels(folder, STEP, SETTINGS)
+        trained.check_stop(folder, "podnet", STEP, SETTINGS)
+        check_labels(folder, STEP, {**SETTINGS, "epochs": 1})
     with tempfile.TemporaryDirectory() as name:
         folder, trained.DEPTH, trained.draw_pictures = Path(name), depth, draw_coloured
         parameters, data = trained.write_all(folder)
@@ -259,6 +260,7 @@ def main():
             trained.compare(folder, method, learner, data, STEP, own, values_within=3e-4)
             check(learner.steps != 160 and learner.pseudo_labels, f"{method}: the threshold and the pseudo-labels have done nothing")
             trained.check_reload(folder, method, STEP, own)
+            trained.check_stop(folder, method, STEP, own)
     sys.exit(finish())
 
 

@@ -1,6 +1,6 @@
-/* training_batches DATA SIZE FILTER LEAST MOST RATIO FLIP CUTOUT SEED EPOCH FIRST THREADS: the pass of an epoch over a data set, in
- * batches of 7 from batch FIRST on, for test_batches.py. SIZE is WIDTHxHEIGHT. For each picture, it prints the row, the length of
- * its path, the path, and the pixels as bytes: RGB, plane by plane. */
+/* training_batches DATA SIZE FILTER LEAST MOST RATIO FLIP CUTOUT RANDOM SEED EPOCH FIRST THREADS: the pass of an epoch over a data
+ * set, in batches of 7 from batch FIRST on, for test_batches.py. SIZE is WIDTHxHEIGHT. For each picture, it prints the row, the
+ * length of its path, the path, and the pixels as bytes: RGB, plane by plane. */
 #include "train/batches.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 7, ARGUMENTS = 12 };
+enum { BATCH = 7, ARGUMENTS = 13 };
 
 static void print_picture(const l3a_dataset *dataset, size_t row, const float *planes, size_t count) {
     const char *path = l3a_dataset_path(dataset, row);
@@ -22,8 +22,9 @@ static void print_picture(const l3a_dataset *dataset, size_t row, const float *p
 
 static l3a_status print_pass(l3a_context *context, char *const *words) {
     l3a_loader_options loader = {.size = sizeof loader, .filter = (l3a_filter)atoi(words[2])};
-    const struct augmentation augmentation = {atof(words[3]), atof(words[4]), atof(words[5]), atoi(words[6]), atof(words[7])};
-    const struct batches_options options = {&loader, augmentation, strtoull(words[8], NULL, 10), BATCH, true};
+    const struct augmentation augmentation = {atof(words[3]), atof(words[4]), atof(words[5]),
+                                              atoi(words[6]), atof(words[7]), atoi(words[8])};
+    const struct batches_options options = {&loader, augmentation, strtoull(words[9], NULL, 10), BATCH, true};
     l3a_status status = L3A_OK;
     l3a_dataset *dataset = NULL;
     struct batches *batches = NULL;
@@ -41,7 +42,7 @@ static l3a_status print_pass(l3a_context *context, char *const *words) {
         rows[i] = i;
     }
     TRY(batches_open(context, dataset, rows, count, &options, &batches));
-    TRY(batches_begin(batches, strtoull(words[9], NULL, 10), strtoull(words[10], NULL, 10)));
+    TRY(batches_begin(batches, strtoull(words[10], NULL, 10), strtoull(words[11], NULL, 10)));
     do {
         TRY(batches_next(batches, &batch));
         for (size_t i = 0; i < batch.count; i++) {

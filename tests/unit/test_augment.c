@@ -124,6 +124,7 @@ static void test_shares_are_uniform(void **state) {
 static void test_whole_picture(void **state) {
     (void)state;
     const struct augmentation none = {.ratio = 1.5}, all = {.least = 1, .most = 1}, some = {.least = 0.05, .most = 1, .ratio = 2};
+    assert_true(augmentation_acts(&(struct augmentation){.rand_augment = true}));
     assert_false(augmentation_acts(&none));
     assert_true(augmentation_acts(&all));
     for (size_t i = 0; i < 1000; i++) {
@@ -218,7 +219,7 @@ static void test_cutout_of_a_half(void **state) {
 /* Each kind of change has a stream of its own, and each row a seed. */
 static void test_what_depends_on_what(void **state) {
     (void)state;
-    const struct augmentation part = {.least = 0.1, .most = 1, .ratio = 1.5}, all = {0.1, 1, 1.5, true, 0.5};
+    const struct augmentation part = {.least = 0.1, .most = 1, .ratio = 1.5}, all = {0.1, 1, 1.5, true, 0.5, false};
     size_t same = 0;
     for (size_t i = 0; i < 1000; i++) {
         const struct changes one = draw(&part, i, WIDTH, HEIGHT), other = draw(&all, i, WIDTH, HEIGHT);
@@ -233,6 +234,7 @@ static void test_what_depends_on_what(void **state) {
 }
 
 static void test_pixels(void **state) {
+    l3a_context *context = make_context(1);
     (void)state;
     for (uint64_t i = 0; i < 400; i++) {
         const size_t width = 1 + (size_t)(random_uniform(1, i) * 20), height = 1 + (size_t)(random_uniform(2, i) * 20);
@@ -243,7 +245,7 @@ static void test_pixels(void **state) {
         for (size_t j = 0; j < CHANNELS * width * height; j++) {
             pixels[j] = before[j] = (uint8_t)random_bits(i, j);
         }
-        changes_apply(&changes, pixels, width, height);
+        assert_ok(context, changes_apply(context, &changes, pixels, width, height));
         for (size_t j = 0; j < CHANNELS * width * height; j++) {
             const size_t x = j / CHANNELS % width, y = j / CHANNELS / width, c = j % CHANNELS;
             const struct view_box box = changes.filled;
@@ -254,6 +256,7 @@ static void test_pixels(void **state) {
         free(pixels);
         free(before);
     }
+    l3a_context_free(context);
 }
 
 static void test_arguments(void **state) {
@@ -273,7 +276,8 @@ static void test_arguments(void **state) {
         {{.cutout = 1.5}, "1.5 of the picture's side"},
         {{.cutout = -1}, "-1 of the"},
     };
-    static const struct augmentation right[] = {{0}, {0, 1, 0, true, 1}, {0.05, 1, 4.0 / 3, true, 0.5}, {1, 1, 1, false, 0}};
+    static const struct augmentation right[] = {
+        {0}, {0, 1, 0, true, 1, true}, {0.05, 1, 4.0 / 3, true, 0.5, false}, {1, 1, 1, false, 0, true}};
     l3a_context *context = make_context(1);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_fails(context, augmentation_check(context, &wrong[i].augmentation), L3A_ERROR_ARGUMENT, wrong[i].says);
@@ -283,6 +287,25 @@ static void test_arguments(void **state) {
         assert_ok(context, augmentation_check(context, &right[i]));
     }
     l3a_context_free(context);
+}
+
+/* Every operation with either sign is as likely. */
+static void test_what_rand_augment_draws(void **state) {
+    const struct augmentation augmentation = {.rand_augment = true};
+    size_t counts[RAND_OPERATIONS][2] = {{0}};
+    (void)state;
+    for (size_t i = 0; i < DRAWS; i++) {
+        const struct changes changes = draw(&augmentation, i, WIDTH, HEIGHT);
+        for (size_t j = 0; j < RAND_CHANGES; j++) {
+            counts[changes.random[j].operation][changes.random[j].negative]++;
+        }
+    }
+    const double expected = (double)RAND_CHANGES * DRAWS / RAND_OPERATIONS / 2;
+    for (size_t i = 0; i < RAND_OPERATIONS; i++) {
+        for (size_t sign = 0; sign < 2; sign++) {
+            assert_true(fabs((double)counts[i][sign] - expected) < 5 * sqrt(expected));
+        }
+    }
 }
 
 int main(void) {
@@ -295,6 +318,7 @@ int main(void) {
         cmocka_unit_test(test_cutout_of_a_half),
         cmocka_unit_test(test_what_depends_on_what),
         cmocka_unit_test(test_pixels),
+        cmocka_unit_test(test_what_rand_augment_draws),
         cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
