@@ -7,15 +7,17 @@
                    the machine has; only the C and C++ libraries and CUDA's are taken from it. A small build for this, in half a minute
                    of two cores after a full one:
                        cmake -B build-carry -DL3A_BENCH=ON -DL3A_TESTS=ON -DL3A_HEIF=OFF -DL3A_SERVE=OFF -DL3A_FIGURE=OFF -DL3A_MPI=OFF
-                       cmake --build build-carry --target l3a_command l3a_cuda bench_gpu bench_device_network bench_load test_cuda test_cuda_networks
+                       cmake --build build-carry --target l3a_command l3a_cuda bench_gpu bench_device_network bench_device_training bench_load test_cuda test_cuda_networks \
+                           test_cuda_training test_cuda_train training_numbers
   old.tar.xz       the same of an older version's build, which needs its command alone
   voc.tar.xz       each N-th picture of both splits, with its annotation
   FILE.xz          feature files, for example, compressed
 
 There, if links and folders are slow to copy, once for each archive:
     tar xJf programs.tar.xz && L3A_BUILD=programs bench/gpu_pictures.py --voc voc …
-    L3A_BUILD=programs bench/gpu.py …, L3A_BUILD=programs bench/gpu_networks.py …, tools/sanitize-gpu programs
-The bench scripts need NumPy; gpu_networks.py PyTorch and timm, and --side Pillow. If CUDA's libraries are not where the loader looks for them,
+    L3A_BUILD=programs bench/gpu.py …, L3A_BUILD=programs bench/gpu_networks.py …, L3A_BUILD=programs bench/gpu_training.py …,
+    tools/sanitize-gpu programs
+The bench scripts need NumPy; gpu_networks.py and gpu_training.py PyTorch and timm, and --side Pillow. If CUDA's libraries are not where the loader looks for them,
 LD_LIBRARY_PATH says where. Needs patchelf."""
 import argparse
 import lzma
@@ -30,7 +32,8 @@ SOURCE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(SOURCE / "tools"))
 from bundle_library import needed  # noqa: E402
 
-PROGRAMS = ["l3a", "libl3a-cuda.so", "bench_gpu", "bench_device_network", "bench_load", "tests/test_cuda", "tests/test_cuda_networks"]
+PROGRAMS = ["l3a", "libl3a-cuda.so", "bench_gpu", "bench_device_network", "bench_device_training", "bench_load", "tests/test_cuda", "tests/test_cuda_networks",
+            "tests/test_cuda_training", "tests/test_cuda_train", "tests/training_numbers"]
 FROM_CUDA = ("libcublas", "libcusolver", "libcusparse", "libnvJitLink", "libcudart", "libcuda", "libcudnn")
 CUDA_FOLDERS = "/usr/local/cuda/lib:/usr/local/cuda/lib64"
 SPLITS = ("trainval", "test")

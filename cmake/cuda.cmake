@@ -36,7 +36,11 @@ foreach(source ${kernel_sources})
 endforeach()
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*.c src/cuda/*/*.c)
-add_plugin(cuda ${cuda_sources} src/algebra/pivots.c src/net/places.c ${kernels})
+# What it shares with the library, of which it has copies.
+foreach(name algebra/pivots base/error base/memory net/places net/train_parameters net/train_program net/train_steps net/trainer)
+  list(APPEND cuda_sources ${PROJECT_SOURCE_DIR}/src/${name}.c)
+endforeach()
+add_plugin(cuda ${cuda_sources} ${kernels})
 target_include_directories(l3a_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE})
 target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt CUDA::cusolver stdc++ m)
 set_target_properties(l3a_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

@@ -27,7 +27,7 @@ set_source_files_properties(unit/fake_cublas_lt.c unit/emulated_threads.c PROPER
 file(GLOB net_kernels CONFIGURE_DEPENDS ../src/cuda/net/*.cu)
 set(fake_sources ${cuda_sources})
 list(FILTER fake_sources EXCLUDE REGEX "/cudnn\\.c$")
-add_library(plugin_fake_cuda MODULE ${fake_sources} ../src/algebra/pivots.c ../src/net/places.c)
+add_library(plugin_fake_cuda MODULE ${fake_sources})
 add_emulation(plugin_fake_cuda ${net_kernels})
 list(APPEND cuda_plugins fake_cuda)
 

@@ -3,7 +3,7 @@
  *
  * A plug-in shares the private structs of the library, so both must come from the same version. It exports one function,
  * l3a_plugin_NAME(version), which returns NULL for a version other than its own. It uses nothing of the library but the functions
- * in struct plugin_host. */
+ * in struct plugin_host, and files that are compiled into both. */
 #ifndef L3A_PLUGIN_H
 #define L3A_PLUGIN_H
 

@@ -272,6 +272,9 @@ static l3a_status create_replaying(l3a_context *context, const struct method *me
 
 #define SETTINGS "|epochs|batch|first-rate|rate|lambda|head-theta|train-backbone|csc-form|"
 
-const struct learner csc_learner = {.create = create, .settings = SETTINGS, HEAD_LEARNER_FUNCTIONS};
-const struct learner csc_r_learner = {
-    .create = create_replaying, .settings = SETTINGS "memory|memory-per|", HEAD_LEARNER_FUNCTIONS};
+const struct learner csc_learner = {
+    .create = create, HEAD_LEARNER_FUNCTIONS, .settings = SETTINGS, .trained_settings = "|backbone-rate|"};
+const struct learner csc_r_learner = {.create = create_replaying,
+                                      HEAD_LEARNER_FUNCTIONS,
+                                      .settings = SETTINGS "memory|memory-per|",
+                                      .trained_settings = "|backbone-rate|"};

@@ -259,10 +259,12 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
         TRY(rows_read(head->context, lesson, &rows));
     }
     head->total_classes = lesson->bounds[lesson->phases];
+    head->lesson = lesson;
     head->phases = lesson->phases;
     outcome->images = rows.count;
     TRY(head_learn_rows(head, &rows));
 done:
+    head->lesson = NULL;
     rows_free(head->context, &rows);
     return status;
 }

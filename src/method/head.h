@@ -125,6 +125,7 @@ struct head {
     struct memory memory;
     bool in_order;                /* the rows of a phase are shown as they are listed, not in random order */
     struct head_network *network; /* that makes the features; NULL: it is frozen, and they are given */
+    const struct lesson *lesson;  /* that is being learned; NULL: none is */
 };
 
 /* Whether the scores are made from features by coefficients, and not by the network itself or by the method. */
@@ -155,8 +156,7 @@ l3a_status head_load(void *state, const l3a_state *from);
 /* What all such learners have in common. */
 #define HEAD_LEARNER_FUNCTIONS                                                                                                     \
     .learn = head_learn, .score = head_score, .thresholds = head_thresholds, .free = head_free, .save = head_save,                 \
-    .load = head_load, .layer_settings = "|dim|skip-features|", .trained_settings = "|backbone-rate|", .holds_images = true,       \
-    .plan = head_network_plan, .score_pictures = head_score_pictures
+    .load = head_load, .holds_images = true, .plan = head_network_plan, .score_pictures = head_score_pictures
 
 /* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
 #define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
@@ -166,7 +166,11 @@ l3a_status head_load(void *state, const l3a_state *from);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {.create = name##_create, .settings = HEAD_SETTINGS, HEAD_LEARNER_FUNCTIONS}
+    const struct learner name##_learner = {.create = name##_create,                                                                \
+                                           HEAD_LEARNER_FUNCTIONS,                                                                 \
+                                           .settings = HEAD_SETTINGS,                                                              \
+                                           .layer_settings = "|dim|skip-features|",                                                \
+                                           .trained_settings = "|backbone-rate|"}
 
 /* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);

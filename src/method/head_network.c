@@ -294,6 +294,9 @@ l3a_status head_network_loss(struct head *head, struct batch *batch) {
     double loss = 0;
     l3a_status status = L3A_OK;
     memset(batch->gradient, 0, batch->rows * classes * sizeof *batch->gradient);
+    if (rules && rules->set_targets) {
+        rules->set_targets(head, batch);
+    }
     if (rules && rules->loss) {
         TRY(rules->loss(head, batch, &loss));
     } else if (!first) {

@@ -43,6 +43,8 @@ struct head_network_rules {
     size_t looks;  /* by which output images are chosen for the memory; 0: the features */
     /* Called when the network is described and open, before the first step of a phase; and after the last one. */
     l3a_status (*begin)(struct head *head, struct rows *rows);
+    /* Changes the targets of a step's rows, of which the outputs of both networks are there. */
+    void (*set_targets)(struct head *head, struct batch *batch);
     /* Adds to the gradients of the outputs. */
     l3a_status (*output_terms)(struct head *head, struct batch *batch);
     /* Adds to the gradients of the network's numbers, in the order of trained_network_read(). */

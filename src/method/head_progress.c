@@ -28,6 +28,12 @@ static size_t list_items(const struct head *head, struct item items[ITEMS]) {
         items[count++] = (struct item){"moment", head->network->moment, coefficients};
         items[count++] = (struct item){"square", head->network->square, coefficients};
     }
+    if (head->network->own.count) {
+        const struct head_own *own = &head->network->own;
+        items[count++] = (struct item){"own", own->values, own->all};
+        items[count++] = (struct item){"own.moment", own->moment, own->count};
+        items[count++] = (struct item){"own.square", own->square, own->count};
+    }
     for (size_t i = 0; i < head->rules->during_count; i++) {
         const struct head_array *array = &head->rules->during[i];
         const size_t rows = array->rows == EACH_CLASS ? head->classes : 1;

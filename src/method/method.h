@@ -136,6 +136,7 @@ extern const struct learner analytic_learner, masked_learner, dsal_learner, gkea
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
 /* Those that always train the network, or prompts inside it. */
-extern const struct learner csc_learner, csc_r_learner, tpcil_learner, multi_lane_learner, coda_prompt_learner, l2p_learner;
+extern const struct learner podnet_learner, krt_learner, krt_r_learner, csc_learner, csc_r_learner, tpcil_learner,
+    multi_lane_learner, coda_prompt_learner, l2p_learner;
 
 #endif

@@ -32,6 +32,9 @@ static const struct setting settings[] = {
     CHOICE(train_backbone, "train-backbone", "off|all|norms", "off",
            "trained heads: train the network below in every phase, all of it or its norms and biases (needs --data)"),
     NUMBER(backbone_rate, "backbone-rate", 0, 1e6, 0, 0, "0", "train-backbone: highest rate of the network; 0: that of the method"),
+    INTEGER(krt_width, "krt-width", 0, 8192, "0", "krt: numbers in a token, a multiple of 8; 0: 768, and 384 for coco:"),
+    CHOICE(krt_leak, "krt-leak", "off|on", "off",
+           "krt-r: give kept images their labels of later phases, as the published program does"),
     CHOICE(csc_form, "csc-form", "paper|code", "paper",
            "csc: as published, or as its authors' program, which leaves what later phases add untrained"),
 };

@@ -11,6 +11,7 @@ typedef enum l3a_head_input { L3A_HEAD_INPUT_FEATURES, L3A_HEAD_INPUT_LAYER } l3
 typedef enum l3a_train_backbone { L3A_TRAIN_BACKBONE_OFF, L3A_TRAIN_BACKBONE_ALL, L3A_TRAIN_BACKBONE_NORMS } l3a_train_backbone;
 
 typedef enum l3a_csc_form { L3A_CSC_FORM_PAPER, L3A_CSC_FORM_CODE } l3a_csc_form;
+typedef enum l3a_krt_leak { L3A_KRT_LEAK_OFF, L3A_KRT_LEAK_ON } l3a_krt_leak;
 
 struct method_options {
     double ratio;              /* dsal: share of the second stream in the score */
@@ -27,6 +28,8 @@ struct method_options {
     double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
     l3a_train_backbone train_backbone; /* whether, and what of it, the methods with trained heads train */
     double backbone_rate;              /* highest rate of the network; 0: that of the method */
+    uint64_t krt_width;                /* krt: numbers in a token; 0: 768, for COCO 384 */
+    l3a_krt_leak krt_leak;             /* krt-r: its exemplars get labels of later phases */
     l3a_csc_form csc_form;             /* csc: as the paper describes it, or as its authors' program trains */
     uint64_t given;                    /* settings that were given by name: bit i is line i of the table */
 };

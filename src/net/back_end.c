@@ -33,11 +33,3 @@ const struct network_back_end *network_back_end_of(const l3a_context *context) {
 bool network_back_end_supports(const struct network_back_end *back_end, const struct network_use *use) {
     return back_end->supports ? back_end->supports(use) : use->numbers == NUMBER_FLOAT32;
 }
-
-struct parameter_use parameter_use_of(const struct network *network, const struct network_use *use, size_t layer,
-                                      enum parameter_kind kind) {
-    if (!use->training || !network->layers[layer].parameters[kind].values || kind >= MEAN) {
-        return (struct parameter_use){.trained = false};
-    }
-    return use->parameters ? use->parameters[layer][kind] : (struct parameter_use){.trained = true, .rate = 1};
-}

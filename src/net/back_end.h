@@ -41,8 +41,6 @@ struct network_plan {
  * SGD has the first alone. */
 enum parameter_part { PARAMETER_VALUE, PARAMETER_GRADIENT, PARAMETER_MOMENT, PARAMETER_SQUARE };
 
-enum optimiser { OPTIMISER_SGD, OPTIMISER_ADAM, OPTIMISER_ADAMW };
-
 /* With g the gradient times `scale`, m and v the moments, t the number, r the rate times the parameter's, and d its decay:
  *     SGD     g += d w;  m = momentum · m + g;  w -= r m
  *     Adam    g += d w;  m += (1 − momentum)(g − m);  v += (1 − square)(g² − v);  w -= r m̂ / (√v̂ + epsilon)

@@ -122,12 +122,13 @@ done:
 
 /* ---- The recipe ---- */
 
-/* The sizes whose heads are taken to have 64 numbers: four that have a name in timm, and two that are small enough for tests. The
+/* The sizes whose heads are taken to have 64 numbers: four that have a name in timm, and three that are small enough for tests. The
  * tensors do not show how wide a head is; it has 80, 88 or 104 numbers in timm's huge, giant and gigantic networks. */
 static const struct {
     const char *name;
     size_t width, depth;
-} known[] = {{"tiny", 192, 12}, {"small", 384, 12}, {"base", 768, 12}, {"large", 1024, 24}, {NULL, 64, 1}, {NULL, 64, 2}};
+} known[] = {{"tiny", 192, 12}, {"small", 384, 12}, {"base", 768, 12}, {"large", 1024, 24},
+             {NULL, 64, 1},     {NULL, 64, 2},      {NULL, 64, 4}};
 
 /* MoCo v3's files. Its small network has heads of 32 numbers. */
 static bool is_moco(const struct parameters *parameters) {

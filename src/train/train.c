@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/plugin.h"
 #include "base/sized.h"
 #include "data/dataset.h"
 #include "net/write.h"
@@ -191,6 +192,21 @@ static const struct network_back_end *choose_back_end(l3a_context *context) {
     return network_back_end_best();
 }
 
+/* A context that is still choosing takes the processor if the training has no room on the device. */
+static l3a_status settle_device(l3a_context *context, const char *checkpoint, const l3a_dataset *train,
+                                const l3a_dataset *validation, const l3a_train_options *options) {
+    l3a_train_plan plan;
+    l3a_status status = L3A_OK;
+    if (context->choosing) {
+        status = train_prepare(context, choose_back_end(context), checkpoint, train, validation, options, &plan);
+    }
+    if (status == L3A_ERROR_MEMORY || status == L3A_ERROR_DEVICE) {
+        device_leave(context, "%s", context->error_text);
+        status = L3A_OK;
+    }
+    return status;
+}
+
 l3a_status l3a_train_prepare(l3a_context *context, const char *checkpoint, const l3a_dataset *train, const l3a_dataset *validation,
                              const l3a_train_options *options, l3a_train_plan *plan) {
     l3a_train_options own;
@@ -199,6 +215,7 @@ l3a_status l3a_train_prepare(l3a_context *context, const char *checkpoint, const
     NEED(context, context, checkpoint, train, plan);
     TRY(READ_SIZED(context, options, own));
     TRY(CHECK_SIZED(context, plan));
+    TRY(settle_device(context, checkpoint, train, validation, &own));
     TRY(train_prepare(context, choose_back_end(context), checkpoint, train, validation, &own, &made));
     TRY(WRITE_SIZED(context, plan, made));
 done:
@@ -215,6 +232,7 @@ l3a_status l3a_train(l3a_context *context, const char *checkpoint, const l3a_dat
     if (report) {
         TRY(CHECK_SIZED(context, report));
     }
+    TRY(settle_device(context, checkpoint, train, validation, &own));
     TRY(train_with(context, choose_back_end(context), checkpoint, train, validation, &own, path, &made));
     if (report) {
         TRY(WRITE_SIZED(context, report, made));

@@ -137,6 +137,7 @@ def main():
                 settings = {**SETTINGS, "csc-form": form}
                 trained.compare(folder, method, kind(settings, data[0][1].shape[1], parameters), data, STEP, settings)
                 trained.check_reload(folder, method, STEP, settings)
+                trained.check_stop(folder, method, STEP, settings)
     sys.exit(finish())
 
 

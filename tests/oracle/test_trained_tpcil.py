@@ -62,6 +62,7 @@ def main():
             plain.learn(pixels[own.any(1)], own[own.any(1)])
         trained.compare(folder, "tpcil", learner, data, STEP, SETTINGS, plain)
         trained.check_reload(folder, "tpcil", STEP, SETTINGS)
+        trained.check_stop(folder, "tpcil", STEP, SETTINGS)
     sys.exit(finish())
 
 

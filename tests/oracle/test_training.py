@@ -7,7 +7,8 @@ the statistics of batch norms after the steps.
 
 Where a number is within rounding of 0 before a ReLU, or of another one in a max pool, float32 may take the other side, and gradients
 then differ by far more than rounding. That happens in some batches, in PyTorch as well. So each difference is the median of those of
-SEEDS batches with networks of their own: an error of the arithmetic would be in all of them. Skips with 77 where torch is missing."""
+SEEDS batches with networks of their own: an error of the arithmetic would be in all of them. L3A_TEST_DEVICE=cuda trains on a GPU. Skips with 77 where
+torch is missing."""
 import os
 import subprocess
 import sys
@@ -63,7 +64,8 @@ def write_inputs(folder, model, pictures, side, seed=0):
 
 
 def command(folder, pictures, threads, *what):
-    return [str(BUILD / "tests" / "training_numbers"), folder / "network.safetensors", folder / "pictures", folder / "shares", str(pictures),
+    program = BUILD / "tests" / "training_numbers"
+    return [str(program if program.exists() else BUILD / program.name), folder / "network.safetensors", folder / "pictures", folder / "shares", str(pictures),
             str(threads), *map(str, what)]
 
 

@@ -102,6 +102,7 @@ class Trained:
         self.parameters = {name: np.array(array, float) for name, array in parameters.items()}
         self.first_parameters = {name: array.copy() for name, array in self.parameters.items()}
         self.phase = -1
+        self.made = {}  # what a phase has added to them, before it was trained
         self.begun = {}  # where parameters began that only some phases train
 
     # What a method can replace
@@ -389,7 +390,7 @@ def compare(folder, name, learner, data, step, settings, plain=None, scores_with
         check(off < scores_within, f"{name}, classes {first} and on: scores are {off:.2g} of the largest apart")
         for key, array in arrays.items():
             value = learner.weights if key == "head" else learner.parameters[key]
-            apart = distance(array, value, learner.start if key == "head" else start.get(key, value))
+            apart = distance(array, value, learner.start if key == "head" else start.get(key, learner.made.get(key, value)))
             if apart > worst_value:
                 worst_value, worst_name = apart, key
             check(apart < values_within, f"{name}, classes {first} and on: {key} is {apart:.2g} of what it moved apart")

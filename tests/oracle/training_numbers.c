@@ -7,7 +7,7 @@
  * PICTURES and SHARES are float32 numbers, for COUNT pictures; how many there are says how large they are. The first form writes
  * the features, the gradients of all parameters, and the parameters after STEPS steps of SGD with momentum 0.9, each as a line with
  * what it is, a name and how many there are, and float32 numbers. The second form makes a step for each line that it reads, and
- * says how many seconds it took; MIB: the memory it may take, 0: all. */
+ * says how many seconds it took; MIB: the memory it may take, 0: all. L3A_TEST_DEVICE is the device, if it is set. */
 #include "base/context.h"
 #include "base/memory.h"
 #include "net/back_end.h"
@@ -159,7 +159,8 @@ done:
 }
 
 int main(int count, char **arguments) {
-    l3a_context_options options = {.size = sizeof options, .threads = count > 5 ? atoi(arguments[5]) : 0};
+    l3a_context_options options = {
+        .size = sizeof options, .threads = count > 5 ? atoi(arguments[5]) : 0, .device = getenv("L3A_TEST_DEVICE")};
     l3a_context *context = NULL;
     if (count < 8 || l3a_context_create(&options, &context) != L3A_OK) {
         return 2;

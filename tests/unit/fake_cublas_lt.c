@@ -26,6 +26,7 @@ struct layout {
 
 struct preference {
     uint64_t most_workspace;
+    uint32_t schemes, alignments[4];
 };
 
 enum { NO_TYPE = -1, TOGETHER = 4 };
@@ -157,9 +158,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t d
     if (code != CUBLAS_STATUS_SUCCESS) {
         return code;
     }
-    return attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
-               ? set(&preference->most_workspace, sizeof preference->most_workspace, value, bytes)
-               : refuse();
+    switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return set(&preference->most_workspace, sizeof preference->most_workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return set(&preference->schemes, sizeof preference->schemes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(&preference->alignments[0], sizeof(uint32_t), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(&preference->alignments[1], sizeof(uint32_t), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(&preference->alignments[2], sizeof(uint32_t), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(&preference->alignments[3], sizeof(uint32_t), value, bytes);
+    default: return refuse();
+    }
 }
 
 /* ---- Products ---- */
@@ -308,8 +316,21 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t blas, cublasLtMat
     }
     memset(&results[0], 0, sizeof results[0]);
     results[0].state = CUBLAS_STATUS_SUCCESS;
+    memcpy(results[0].algo.data, ((const struct preference *)(const void *)preference)->alignments, sizeof(uint32_t[4]));
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Whether addresses are as the caller has promised when it asked for the algorithm. */
+static bool is_aligned(const cublasLtMatmulAlgo_t *algorithm, const void *const *addresses) {
+    uint32_t alignments[4];
+    memcpy(alignments, algorithm->data, sizeof alignments);
+    for (size_t i = 0; i < 4; i++) {
+        if (alignments[i] && (uintptr_t)addresses[i] % alignments[i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t product, const void *scale, const void *a,
@@ -318,7 +339,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t produc
                               const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
     struct call call = call_of(product, a_layout, b_layout, c_layout, d_layout);
     const cublasStatus_t code = answer_blas("cublasLtMatmul");
-    (void)algorithm, (void)workspace, (void)workspace_bytes, (void)stream;
+    (void)workspace, (void)workspace_bytes, (void)stream;
     if (code != CUBLAS_STATUS_SUCCESS) {
         return code;
     }
@@ -327,6 +348,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t produc
     if (!blas || d == a || d == b || !plan(&call) || !layout_fits(call.a_layout, a) || !layout_fits(call.b_layout, b) ||
         !layout_fits(call.d_layout, d) || (call.keep != 0 && !layout_fits(call.c_layout, c)) ||
         (has_bias(call.product) && (!call.product->bias || !fits(call.product->bias, call.m * size_of(bias_type_of(&call)))))) {
+        return refuse();
+    }
+    if (!is_aligned(algorithm, (const void *const[]){a, b, c, d})) {
         return refuse();
     }
     multiply(&call, a, b, c, d);

@@ -61,7 +61,7 @@ static struct held {
     void *base; /* what is freed */
     char *memory;
     size_t bytes;
-    bool pinned;
+    bool pinned, pooled;
 } held[MOST];
 
 enum { ALIGNED = 256 /* as a device's memory is */, LARGE = 1 << 20 };
@@ -110,6 +110,7 @@ void drop(const void *object) {
         fake->misuses++;
         return;
     }
+    fake->bytes -= place->pooled && place->bytes <= fake->bytes ? place->bytes : 0;
     free(place->base);
     *place = (struct held){0};
     fake->objects--;
@@ -172,6 +173,11 @@ cudaError_t cudaMallocFromPoolAsync(void **made, size_t bytes, cudaMemPool_t poo
     (void)pool, (void)stream;
     const cudaError_t code = answer("cudaMallocFromPoolAsync");
     *made = code == cudaSuccess ? hold(bytes, false) : NULL;
+    if (*made) {
+        find(*made)->pooled = true;
+        fake->bytes += bytes;
+        fake->most_bytes = fake->bytes > fake->most_bytes ? fake->bytes : fake->most_bytes;
+    }
     return code;
 }
 

@@ -17,6 +17,7 @@ struct fake_cuda {
     const char *failed;        /* the first call that failed; NULL: none has */
     long objects;              /* memory, streams, events, pools and handles that are held */
     size_t misuses;            /* frees of what is not held, and copies beyond it */
+    size_t bytes, most_bytes;  /* of the device's memory that are held, and the most that have been */
 };
 
 #endif

@@ -61,6 +61,7 @@ const struct layer_case layer_cases[] = {
     {"tokens, positions of all", LAYER_TOKENS, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, ALL_POSITIONS},
     {"layer norm", LAYER_NORM, 0, 12, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"layer norm of pixels", LAYER_NORM, 24, 6, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
+    {"layer norm of odd channels", LAYER_NORM, 19, 6, 0, 4, 0, 1, 0, LINEAR_ACTIVATION, false, 0},
     {"attention", LAYER_ATTENTION, 0, 20, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, many tokens", LAYER_ATTENTION, 0, 60, 0, 4, 0, 1, 2, LINEAR_ACTIVATION, false, OWN_KEYS},
     {"attention, one head", LAYER_ATTENTION, 0, 36, 0, 4, 0, 1, 1, LINEAR_ACTIVATION, false, OWN_KEYS},

@@ -46,7 +46,11 @@ void use_probe(l3a_context_options *options, struct memory_probe *probe) {
 }
 
 l3a_context *make_probed_context(struct memory_probe *probe, int threads) {
-    l3a_context_options options = {.size = sizeof options, .threads = threads};
+    return make_probed_context_on(probe, threads, NULL);
+}
+
+l3a_context *make_probed_context_on(struct memory_probe *probe, int threads, const char *device) {
+    l3a_context_options options = {.size = sizeof options, .threads = threads, .device = device};
     l3a_context *context = NULL;
     use_probe(&options, probe);
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
@@ -62,9 +66,13 @@ void probe_restart(struct memory_probe *probe, size_t fails_at, bool from_then_o
 }
 
 size_t fail_each_allocation(scarce_step *step, void *argument) {
+    return fail_each_allocation_on(NULL, step, argument);
+}
+
+size_t fail_each_allocation_on(const char *device, scarce_step *step, void *argument) {
     for (size_t failures = 0;; failures++) {
         struct memory_probe probe = {0};
-        l3a_context *context = make_probed_context(&probe, 1);
+        l3a_context *context = make_probed_context_on(&probe, 1, device);
         probe_restart(&probe, failures + 1, true);
         const l3a_status status = step(context, argument);
         assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);

@@ -17,6 +17,8 @@ struct memory_probe {
 void use_probe(l3a_context_options *options, struct memory_probe *probe);
 /* A context with nothing but that, which the test frees. threads 0: all */
 l3a_context *make_probed_context(struct memory_probe *probe, int threads);
+/* With a device; NULL: the processor. */
+l3a_context *make_probed_context_on(struct memory_probe *probe, int threads, const char *device);
 /* Counts requests from here on. */
 void probe_restart(struct memory_probe *probe, size_t fails_at, bool from_then_on);
 
@@ -24,5 +26,6 @@ void probe_restart(struct memory_probe *probe, size_t fails_at, bool from_then_o
  * alone, and leaves none behind. Returns how often it failed. */
 typedef l3a_status scarce_step(l3a_context *context, void *argument);
 size_t fail_each_allocation(scarce_step *step, void *argument);
+size_t fail_each_allocation_on(const char *device, scarce_step *step, void *argument);
 
 #endif

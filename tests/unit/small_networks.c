@@ -122,3 +122,35 @@ void make_small_tresnet(struct memory_tensors *tensors) {
     }
     add(tensors, "head.", "fc.weight", 2, 10, 320, 0);
 }
+
+static void add_convolution(struct memory_tensors *tensors, const char *prefix, size_t out, size_t in, size_t kernel) {
+    add(tensors, prefix, "weight", 4, out, in, kernel);
+    add(tensors, prefix, "bias", 1, out, 0, 0);
+}
+
+void make_small_convnext(struct memory_tensors *tensors) {
+    tensors->count = 0;
+    add_convolution(tensors, "stem.0.", 8, 3, 4);
+    add_pair(tensors, "stem.1.", 8, 0);
+    for (size_t stage = 0; stage < 4; stage++) {
+        const size_t width = (size_t)8 << stage;
+        char prefix[64];
+        if (stage) {
+            snprintf(prefix, sizeof prefix, "stages.%zu.downsample.0.", stage);
+            add_pair(tensors, prefix, width / 2, 0);
+            snprintf(prefix, sizeof prefix, "stages.%zu.downsample.1.", stage);
+            add_convolution(tensors, prefix, width, width / 2, 2);
+        }
+        snprintf(prefix, sizeof prefix, "stages.%zu.blocks.0.", stage);
+        add(tensors, prefix, "gamma", 1, width, 0, 0);
+        snprintf(prefix, sizeof prefix, "stages.%zu.blocks.0.conv_dw.", stage);
+        add_convolution(tensors, prefix, width, 1, 7);
+        snprintf(prefix, sizeof prefix, "stages.%zu.blocks.0.norm.", stage);
+        add_pair(tensors, prefix, width, 0);
+        snprintf(prefix, sizeof prefix, "stages.%zu.blocks.0.mlp.fc1.", stage);
+        add_pair(tensors, prefix, 4 * width, width);
+        snprintf(prefix, sizeof prefix, "stages.%zu.blocks.0.mlp.fc2.", stage);
+        add_pair(tensors, prefix, width, 4 * width);
+    }
+    add_pair(tensors, "head.norm.", 64, 0);
+}

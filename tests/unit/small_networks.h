@@ -15,5 +15,7 @@ void make_small_resnet_of(struct memory_tensors *tensors, size_t stem);
 void make_small_resnet(struct memory_tensors *tensors);
 /* Two basic blocks of 10 and 20 channels, two bottlenecks of 40 and 80 that end with 160 and 320. */
 void make_small_tresnet(struct memory_tensors *tensors);
+/* A block of 8, 16, 32 and 64 channels in each stage. */
+void make_small_convnext(struct memory_tensors *tensors);
 
 #endif

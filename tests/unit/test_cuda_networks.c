@@ -6,18 +6,16 @@
 
 #include "base/plugin.h"
 #include "base/random.h"
-#include "fake_cuda.h"
+#include "fake_device.h"
 #include "layer_cases.h"
 #include "net/backbone.h"
 #include "net/fuse.h"
 #include "small_networks.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { COUNT = 5, MANY = 77, TYPES = 3 };
 
@@ -290,10 +288,6 @@ static void learning_comes_first(void **unused) {
 
 enum { FEW = 3 };
 
-static void reset(void) {
-    *fake = (struct fake_cuda){.driver = 13000, .devices = 1, .major = 9};
-}
-
 /* Opens the device and a network, and runs it. */
 static l3a_status attempt(const struct network_case *test, const float *pictures, float *features) {
     const l3a_context_options options = {.size = sizeof options, .threads = 1, .device = "cuda"};
@@ -330,12 +324,12 @@ static void every_call_may_fail(void **state) {
         float *pictures = numbers_of(FEW * 3 * cases[i].side * cases[i].side, "picture");
         float *expected = calloc(numbers, sizeof *expected), *features = calloc(numbers, sizeof *features);
         size_t failures = 0;
-        reset();
+        fake_device_reset(fake);
         assert_int_equal(attempt(&cases[i], pictures, expected), L3A_OK);
         const size_t calls = fake->calls;
         assert_true(calls > 100);
         for (size_t number = 1; number <= calls; number++) {
-            reset();
+            fake_device_reset(fake);
             fake->failing = number;
             fake->failure = failure;
             const l3a_status status = attempt(&cases[i], pictures, features);
@@ -348,34 +342,14 @@ static void every_call_may_fail(void **state) {
             assert_int_equal(fake->objects, 0);
         }
         assert_true(failures > 50);
-        reset();
+        fake_device_reset(fake);
         assert_int_equal(attempt(&cases[i], pictures, features), L3A_OK);
         print_message("%s: %zu calls, %zu failures\n", cases[i].name, calls, failures);
         free(pictures);
         free(expected);
         free(features);
     }
-    reset();
-}
-
-/* Loads the plug-in with the CUDA that needs no device; it stays loaded. */
-static bool load_fake(const char *folder) {
-    char *fakes = path_in(folder, "fake_cuda"), *path = path_in(fakes, "libl3a-cuda.so");
-    char *driver = path_in(folder, "driver/libcuda.so.1");
-    const bool made = access(path, R_OK) == 0;
-    if (made) {
-        assert_non_null(dlopen(driver, RTLD_NOW)); /* which the library looks for first */
-        assert_int_equal(setenv("L3A_PLUGIN_PATH", fakes, 1), 0);
-        void *plugin = dlopen(path, RTLD_NOW);
-        assert_non_null(plugin);
-        *(void **)&fake = dlsym(plugin, "l3a_fake_cuda");
-        assert_non_null(fake);
-        *fake = (struct fake_cuda){.driver = 13000, .devices = 1, .major = 9};
-    }
-    free(driver);
-    free(path);
-    free(fakes);
-    return made;
+    fake_device_reset(fake);
 }
 
 int main(int count, char **arguments) {
@@ -391,10 +365,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test_prestate(every_call_may_fail, &failures[LAUNCH_FAILURE]),
         cmocka_unit_test_prestate(every_call_may_fail, &failures[DEVICE_LOST]),
     };
-    const char *device = getenv("L3A_TEST_DEVICE"), *plugins = getenv("L3A_TEST_PLUGINS");
-    if (!(device && !strcmp(device, "cuda")) && !load_fake(plugins ? plugins : ".")) {
-        print_message(
-            "skipped: this build has no plug-in for CUDA, because the CUDA toolkit is not installed or L3A_CUDA is off\n");
+    if (!fake_device_load(&fake)) {
         return 77;
     }
     cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);

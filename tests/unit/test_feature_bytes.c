@@ -69,6 +69,7 @@ static const struct {
     {"tokens, positions of all", UINT64_C(0x973d475b7c5ec56c)},
     {"layer norm", UINT64_C(0xd99cf037ad78618d)},
     {"layer norm of pixels", UINT64_C(0xdd5e6315488517e6)},
+    {"layer norm of odd channels", UINT64_C(0xa8809aaa66792352)},
     {"attention", UINT64_C(0xb9775988ce227d99)},
     {"attention, many tokens", UINT64_C(0xc6293f16b5d88490)},
     {"attention, one head", UINT64_C(0x2f6671620d94d670)},

@@ -58,13 +58,15 @@ static const struct {
                      {"head-theta", "0.8"},
                      {"train-backbone", "off"},
                      {"backbone-rate", "0"},
+                     {"krt-width", "0"},
+                     {"krt-leak", "off"},
                      {"csc-form", "paper"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 25 };
 
 static bool is_for_comparison(const char *name) {
-    static const char *const names[] = {"ratio",      "kernel-width",   "shrinkage",     "loss",    "epochs",     "batch",
-                                        "first-rate", "rate",           "lambda",        "memory",  "memory-per", "head-input",
-                                        "head-theta", "train-backbone", "backbone-rate", "csc-form"};
+    static const char *const names[] = {"ratio",      "kernel-width",   "shrinkage",     "loss",      "epochs",     "batch",
+                                        "first-rate", "rate",           "lambda",        "memory",    "memory-per", "head-input",
+                                        "head-theta", "train-backbone", "backbone-rate", "krt-width", "krt-leak",   "csc-form"};
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found = found || strcmp(names[i], name) == 0;
@@ -402,6 +404,8 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"head-theta", "0.5"},
                                             {"train-backbone", "norms"},
                                             {"backbone-rate", "0.125"},
+                                            {"krt-width", "24"},
+                                            {"krt-leak", "on"},
                                             {"csc-form", "code"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
@@ -446,6 +450,8 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.method.head_theta = 0.5;
     expected.method.train_backbone = L3A_TRAIN_BACKBONE_NORMS;
     expected.method.backbone_rate = 0.125;
+    expected.method.krt_width = 24;
+    expected.method.krt_leak = L3A_KRT_LEAK_ON;
     expected.method.csc_form = L3A_CSC_FORM_CODE;
     expected.model.given = (UINT64_C(1) << MODEL_SETTINGS) - 1;
     expected.method.given = (UINT64_C(1) << (SETTINGS - MODEL_SETTINGS)) - 1;

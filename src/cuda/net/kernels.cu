@@ -1,30 +1,7 @@
 /* Pixels and numbers. A thread makes one number, or those of 16 bytes where channels can be divided like that. */
-#include "cuda/net/kernels.h"
-#include "cuda/net/numbers.h"
+#include "cuda/net/parts.h"
 
 namespace {
-
-enum { THREADS = 256 };
-
-/* A grid for `each` numbers or groups of them of each picture. */
-dim3 grid_of(size_t count, size_t each) {
-    return dim3((unsigned)((each + THREADS - 1) / THREADS), (unsigned)count);
-}
-
-__device__ __forceinline__ unsigned own_number() {
-    return blockIdx.x * THREADS + threadIdx.x;
-}
-
-/* Whether channels can be divided into groups of 16 bytes. */
-template <class T> bool divides(size_t channels) {
-    return channels % wide<T>::COUNT == 0;
-}
-
-/* Launches a kernel with V numbers a thread, of each picture `each` numbers in all. */
-#define LAUNCH_NUMBERS(kernel, count, each, channels, ...)                                                                         \
-    (divides<T>(channels)                                                                                                          \
-         ? LAUNCH((kernel<T, wide<T>::COUNT>), grid_of(count, (each) / wide<T>::COUNT), THREADS, 0, stream, __VA_ARGS__)           \
-         : LAUNCH((kernel<T, 1>), grid_of(count, each), THREADS, 0, stream, __VA_ARGS__))
 
 /* ---- What comes first and last ---- */
 
@@ -114,24 +91,6 @@ cudaError_t patches_all(cudaStream_t stream, size_t count, struct shape from, si
 
 /* ---- Windows ---- */
 
-/* Windows with 32 bits. */
-struct window_shape {
-    unsigned channels, height, width, made_height, made_width, made_channels, kernel, stride;
-    int padding;
-};
-
-window_shape window_shape_of(const struct windows *windows) {
-    const struct shape *from = &windows->from, *to = &windows->to;
-    return {(unsigned)from->channels, (unsigned)from->height,    (unsigned)from->width,     (unsigned)to->height,
-            (unsigned)to->width,      (unsigned)to->channels,    (unsigned)windows->kernel, (unsigned)windows->stride,
-            (int)windows->padding};
-}
-
-/* Where row `y` or column `y` of a window begins in the input; negative: in the padding. */
-__device__ __forceinline__ int window_start(const window_shape &shape, unsigned at) {
-    return (int)(at * shape.stride) - shape.padding;
-}
-
 template <class T, int V> __global__ void unfold(window_shape shape, unsigned room, const T *from, T *to) {
     const unsigned i = own_number() * V, pixels = shape.made_height * shape.made_width;
     if (i >= pixels * room) {
@@ -219,10 +178,6 @@ template <class T, int V> __global__ void pool(window_shape shape, bool largest,
     store<T, V>(sums, to + (size_t)blockIdx.y * pixels * shape.channels + i);
 }
 
-__device__ __forceinline__ unsigned mirrored(int at, unsigned size) {
-    return at < 0 ? (unsigned)-at : (unsigned)at < size ? (unsigned)at : 2 * (size - 1) - (unsigned)at;
-}
-
 template <class T, int V> __global__ void blur(struct shape from, unsigned height, unsigned width, const T *values, T *to) {
     const unsigned i = own_number() * V, channels = (unsigned)from.channels;
     if (i >= height * width * channels) {
@@ -245,10 +200,6 @@ template <class T, int V> __global__ void blur(struct shape from, unsigned heigh
 }
 
 /* ---- Numbers by themselves ---- */
-
-__device__ __forceinline__ float sigmoid(float x) {
-    return 1.0F / (1.0F + __expf(-x));
-}
 
 __device__ __forceinline__ float activated(enum activation activation, float slope, float x) {
     switch (activation) {
@@ -297,12 +248,6 @@ __global__ void scale(size_t count, unsigned channels, const float *factors, con
         }
         store<T, V>(numbers, to + i);
     }
-}
-
-/* Blocks for `count` numbers in a loop. */
-unsigned blocks_of(size_t count) {
-    const size_t blocks = (count + THREADS - 1) / THREADS;
-    return (unsigned)(blocks < (1U << 20) ? blocks : (1U << 20));
 }
 
 template <class T>

@@ -6,7 +6,8 @@
  * program.c    a network prepared for a number of pictures: places, and what runs for each kind of layer
  * products.c   matrix products, by cuBLASLt with what follows them; convolutions become such products,
  * convolutions.c unless cuDNN computes them
- * kernels.h    everything else */
+ * kernels.h    everything else
+ * train.h      networks that are trained */
 #ifndef L3A_CUDA_NET_H
 #define L3A_CUDA_NET_H
 
@@ -56,9 +57,12 @@ struct net_slot {
     size_t first, count; /* 0: nothing is under way */
 };
 
+struct cuda_trainer;
+
 struct cuda_network {
     l3a_context *context;
-    struct network network; /* layers without parameters */
+    struct cuda_trainer *trainer; /* of a network that is trained, which has nothing else; NULL: it only runs */
+    struct network network;       /* layers without parameters */
     struct net_parameters *parameters;
     bool borrows; /* both, from another one */
     enum number_type type;

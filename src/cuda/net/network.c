@@ -5,7 +5,7 @@
  * others, but may depend on the size of the batch in their last bits. A size for which the device has no room is not tried again.
  *
  * While a batch is computed, the next one is on its way (device_put_on()), on the stream for copies. */
-#include "cuda/net/net.h"
+#include "cuda/net/train.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -58,6 +58,17 @@ done:
     return status;
 }
 
+static bool supports(const struct network_use *use) {
+    return !use->training || use->numbers != NUMBER_FLOAT16; /* which has too few exponents for gradients */
+}
+
+static l3a_status check_use(const struct network *network, const struct network_use *use) {
+    const struct plugin_host *host = device_of(network->context)->host;
+    return supports(use) ? check_layers(host, network)
+                         : host->fail(network->context, L3A_ERROR_OPTION, "use bf16 or float32",
+                                      "a GPU trains networks in float32 or bf16: float16 has too few exponents for gradients");
+}
+
 static l3a_status make_events(struct cuda_network *net) {
     struct device *device = device_of(net->context);
     l3a_status status = L3A_OK;
@@ -90,6 +101,7 @@ static void close_network(void *state) {
     }
     struct device *device = device_of(net->context);
     const struct plugin_host *host = device->host;
+    cuda_trainer_close(net->trainer);
     for (size_t i = 0; i < PROGRAMS; i++) {
         net_program_close(net, net->programs[i]);
     }
@@ -118,9 +130,14 @@ static l3a_status open_network(const struct network *network, const struct netwo
     struct device *device = device_of(context);
     struct cuda_network *net = NULL;
     l3a_status status = L3A_OK;
-    TRY(check_layers(device->host, network));
+    TRY(check_use(network, use));
     TRY(device->host->allocate(context, 1, sizeof *net, &net));
     *net = (struct cuda_network){.context = context, .type = use->numbers, .most = program_sizes[PROGRAMS - 1]};
+    if (use->training) {
+        TRY(cuda_trainer_open(network, use, &net->trainer));
+        *state = net;
+        return L3A_OK;
+    }
     TRY(copy_network(device->host, network, &net->network));
     TRY(parameters_put(net, network));
     TRY(make_events(net));
@@ -136,6 +153,9 @@ static l3a_status share_network(l3a_context *context, const void *state, void **
     struct device *device = device_of(context);
     struct cuda_network *net = NULL;
     l3a_status status = L3A_OK;
+    if (first->trainer) {
+        return device->host->fail(context, L3A_ERROR_STATE, NULL, "a network that is trained cannot be shared");
+    }
     TRY(device->host->allocate(context, 1, sizeof *net, &net));
     *net = (struct cuda_network){.context = context,
                                  .network = first->network,
@@ -154,10 +174,6 @@ done:
 
 static bool is_available(void) {
     return true; /* it is the back end of a device that has been opened */
-}
-
-static bool supports(const struct network_use *use) {
-    return !use->training;
 }
 
 /* ---- Running ---- */
@@ -264,6 +280,9 @@ static l3a_status run_network(void *state, const float *pictures, size_t count, 
     struct device *device = device_of(net->context);
     const struct net_program *program = NULL;
     l3a_status status = L3A_OK;
+    if (net->trainer) {
+        return trainer_run(&net->trainer->trainer, pictures, count, outputs);
+    }
     for (size_t first = 0, turn = 0; first < count; turn ^= 1) {
         struct net_slot *slot = &net->slots[turn];
         if (!program || program->batch > count - first) {
@@ -295,6 +314,10 @@ static void describe_network(void *state, size_t count, char *text, size_t capac
     struct cuda_network *net = state;
     const struct net_program *program = NULL;
     char why[256], room[48] = "";
+    if (net->trainer) {
+        snprintf(text, capacity, "%s, cuBLASLt %zu", device_of(net->context)->name, cublasLtGetVersion());
+        return;
+    }
     const struct cudnn_functions *cudnn = cudnn_find(why, sizeof why);
     (void)find_program(net, count, &program);
     if (net->most < program_sizes[PROGRAMS - 1]) {
@@ -344,6 +367,42 @@ done:
     return status;
 }
 
+/* ---- Training ---- */
+
+static struct cuda_trainer *trainer_of(void *state) {
+    return ((struct cuda_network *)state)->trainer;
+}
+
+static l3a_status plan_network(const struct network *network, const struct network_use *use, struct network_plan *plan) {
+    const l3a_status status = check_use(network, use);
+    return status != L3A_OK ? status : cuda_trainer_plan(network, use, plan);
+}
+
+static l3a_status forward_network(void *state, const float *pictures, size_t count, float *const *outputs) {
+    return trainer_forward(&trainer_of(state)->trainer, pictures, count, outputs);
+}
+
+static l3a_status backward_network(void *state, const float *const *gradients) {
+    return trainer_backward(&trainer_of(state)->trainer, gradients);
+}
+
+static l3a_status square_network(void *state, double *sum) {
+    return cuda_trainer_gradient_square(trainer_of(state), sum);
+}
+
+static l3a_status step_network(void *state, const struct network_step *step) {
+    return cuda_trainer_step(trainer_of(state), step);
+}
+
+static l3a_status read_network(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values) {
+    return cuda_trainer_read(trainer_of(state), layer, kind, part, values);
+}
+
+static l3a_status write_network(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part,
+                                const float *values) {
+    return cuda_trainer_write(trainer_of(state), layer, kind, part, values);
+}
+
 const struct network_back_end cuda_network_back_end = {.name = "cuda",
                                                        .batch = 512,
                                                        .available = is_available,
@@ -353,4 +412,11 @@ const struct network_back_end cuda_network_back_end = {.name = "cuda",
                                                        .share = share_network,
                                                        .close = close_network,
                                                        .measure = measure_network,
-                                                       .describe = describe_network};
+                                                       .describe = describe_network,
+                                                       .plan = plan_network,
+                                                       .forward = forward_network,
+                                                       .backward = backward_network,
+                                                       .gradient_square = square_network,
+                                                       .step = step_network,
+                                                       .read = read_network,
+                                                       .write = write_network};

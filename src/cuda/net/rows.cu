@@ -1,22 +1,10 @@
 /* Tokens, and what is summed over rows or channels. Sums are always in the same order, so two runs give the same bytes. */
-#include "cuda/net/kernels.h"
-#include "cuda/net/numbers.h"
+#include "cuda/net/parts.h"
 
 namespace {
 
-/* MOST_BLOCKS: of kernels whose blocks go through many rows; a large device works on about as many at a time. */
-enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP, MOST_BLOCKS = 1056 };
-
-template <class T> bool divides(size_t channels) {
-    return channels % wide<T>::COUNT == 0;
-}
-
-__device__ __forceinline__ float sum_warp(float number) {
-    for (int step = WARP / 2; step; step /= 2) {
-        number += __shfl_xor_sync(0xffffffffU, number, step);
-    }
-    return number;
-}
+/* Of kernels whose blocks go through many rows; a large device works on about as many at a time. */
+enum { MOST_BLOCKS = 1056 };
 
 /* ---- Over the rows of a picture ---- */
 

@@ -15,7 +15,7 @@
 enum { ALIGNMENT = 64, BATCH = 8 };
 
 struct cpu_network {
-    struct trainer *trainer; /* of a network that is trained, which has nothing else; NULL: it only runs */
+    struct cpu_trainer *trainer; /* of a network that is trained, which has nothing else; NULL: it only runs */
     const struct products *products;
     void *state; /* of the products */
     struct network network;
@@ -128,7 +128,7 @@ void cpu_network_close(void *state) {
     struct cpu_network *cpu = state;
     if (cpu) {
         l3a_context *context = cpu->network.context;
-        trainer_close(cpu->trainer);
+        cpu_trainer_close(cpu->trainer);
         program_close(&cpu->one);
         program_close(&cpu->many);
         if (cpu->products) {
@@ -145,7 +145,7 @@ void cpu_network_close(void *state) {
 l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *const *outputs) {
     struct cpu_network *cpu = state;
     if (cpu->trainer) {
-        return trainer_run(cpu->trainer, pictures, count, outputs);
+        return cpu_trainer_run(cpu->trainer, pictures, count, outputs);
     }
     const struct shape in = cpu->network.shapes[PICTURE];
     const size_t in_size = in.channels * in.height * in.width;
@@ -164,7 +164,7 @@ done:
 
 /* ---- Training ---- */
 
-static struct trainer *trainer_of(void *state) {
+static struct cpu_trainer *trainer_of(void *state) {
     return ((struct cpu_network *)state)->trainer;
 }
 
@@ -174,7 +174,7 @@ l3a_status cpu_network_train(const struct train_products *products, const struct
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(network->context, 1, sizeof *cpu, &cpu));
     cpu->network.context = network->context;
-    TRY(trainer_open(products, network, use, &cpu->trainer));
+    TRY(cpu_trainer_open(products, network, use, &cpu->trainer));
     *state = cpu;
     cpu = NULL;
 done:
@@ -183,25 +183,25 @@ done:
 }
 
 l3a_status cpu_network_forward(void *state, const float *pictures, size_t count, float *const *outputs) {
-    return trainer_forward(trainer_of(state), pictures, count, outputs);
+    return cpu_trainer_forward(trainer_of(state), pictures, count, outputs);
 }
 
 l3a_status cpu_network_backward(void *state, const float *const *gradients) {
-    return trainer_backward(trainer_of(state), gradients);
+    return cpu_trainer_backward(trainer_of(state), gradients);
 }
 
 l3a_status cpu_network_gradient_square(void *state, double *sum) {
-    return trainer_gradient_square(trainer_of(state), sum);
+    return cpu_trainer_gradient_square(trainer_of(state), sum);
 }
 
 l3a_status cpu_network_step(void *state, const struct network_step *step) {
-    return trainer_step(trainer_of(state), step);
+    return cpu_trainer_step(trainer_of(state), step);
 }
 
 l3a_status cpu_network_read(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, float *values) {
-    return trainer_read(trainer_of(state), layer, kind, part, values);
+    return cpu_trainer_read(trainer_of(state), layer, kind, part, values);
 }
 
 l3a_status cpu_network_write(void *state, size_t layer, enum parameter_kind kind, enum parameter_part part, const float *values) {
-    return trainer_write(trainer_of(state), layer, kind, part, values);
+    return cpu_trainer_write(trainer_of(state), layer, kind, part, values);
 }

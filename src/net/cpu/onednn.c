@@ -395,7 +395,7 @@ static l3a_status open(const struct network *network, const struct network_use *
 }
 
 static l3a_status plan(const struct network *network, const struct network_use *use, struct network_plan *plan) {
-    return trainer_plan(&onednn_train_products, network, use, plan);
+    return cpu_trainer_plan(&onednn_train_products, network, use, plan);
 }
 
 const struct network_back_end onednn_back_end = {.name = "onednn",

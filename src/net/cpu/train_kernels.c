@@ -46,7 +46,3 @@ size_t train_sums(const struct net_layer *layer, const struct layout *from, cons
     default: return 0;
     }
 }
-
-bool train_kernel_adds(enum net_layer_kind kind) {
-    return kind == LAYER_LINEAR || kind == LAYER_NORM;
-}

@@ -21,7 +21,7 @@ struct train_call {
     float *output;
     float *out_gradient;                  /* an activation that follows a norm changes it in place */
     float *in_gradient, *second_gradient; /* NULL: not wanted */
-    bool adds;                            /* to in_gradient, where a kernel can (train_kernel_adds) */
+    bool adds;                            /* to in_gradient, for the layers whose loops can (train_steps.c) */
     float *gradients[PARAMETER_KINDS];    /* NULL: not wanted */
     enum activation activation;           /* that follows */
     float slope;
@@ -55,13 +55,6 @@ struct train_phase {
     train_function *run;
 };
 
-/* Numbers of a step of an optimiser: see back_end.h. */
-struct step_numbers {
-    enum optimiser optimiser;
-    float rate, momentum, momentum_rest, square_rest, epsilon, decay, scale; /* rest: 1 − it, rounded once */
-    float mean_share, square_share;                                          /* 1 / (1 − momentum^t), 1 / √(1 − square^t) */
-};
-
 struct train_kernels {
     const char *name;
     struct train_phase forward[LAYER_KINDS][PHASES]; /* none: kernels.h has it */
@@ -77,8 +70,6 @@ struct train_kernels {
 size_t train_sums(const struct net_layer *layer, const struct layout *from, const struct layout *to, size_t pictures);
 /* How many tasks a loop has. */
 size_t train_task_count(enum train_tasks tasks, const struct train_call *call);
-/* Whether backward can add to the gradient of its input. */
-bool train_kernel_adds(enum net_layer_kind kind);
 const struct train_kernels *train_kernels_pick(void);
 
 extern const struct train_kernels train_kernels_plain;

@@ -4,7 +4,6 @@
 
 #include "net/cpu/train_kernels.h"
 
-struct step_numbers step_numbers_of(const struct network_step *step, const struct parameter_use *use);
 /* Changes `count` numbers that are not a network's, such as those of a head. square: SGD has none, and it may be NULL. */
 void optimiser_step(const struct network_step *step, const struct parameter_use *use, size_t count, const float *gradient,
                     float *moment, float *square, float *values);

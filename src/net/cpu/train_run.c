@@ -106,7 +106,7 @@ static struct train_call call_of(const struct run *run, const struct train_step 
     const struct train_store *store = run->numbers->store;
     float *statistics = run->numbers->statistics + step->statistics;
     struct train_call call = {.layer = step->layer,
-                              .products = run->program->products,
+                              .products = run->numbers->products,
                               .pictures = run->program->pictures,
                               .from = *layout_of(run, step->input),
                               .to = *layout_of(run, step->output),
@@ -123,7 +123,8 @@ static struct train_call call_of(const struct run *run, const struct train_step 
                               .scale = statistics + layout_of(run, step->output)->padded,
                               .sums = run->numbers->arena + run->places->scratch};
     for (size_t kind = 0; pass == PASS_BACKWARD && kind < PARAMETER_KINDS; kind++) {
-        call.gradients[kind] = train_store_at(store, step->index, (enum parameter_kind)kind, PARAMETER_GRADIENT);
+        call.gradients[kind] =
+            train_parameter_at(store->parameters, store->parts, step->index, (enum parameter_kind)kind, PARAMETER_GRADIENT);
     }
     return call;
 }
@@ -164,7 +165,7 @@ static l3a_status forward_step(const struct run *run, size_t index, enum train_p
     const struct train_call call = call_of(run, step, pass);
     const struct train_phase *phases = run->numbers->store->kernels->forward[step->layer->kind];
     if (step->layer->kind == LAYER_CONVOLUTION) {
-        return run->program->products->forward(run->program->operations[index], call.input, step->layer->parameters[FACTORS].values,
+        return run->numbers->products->forward(run->program->operations[index], call.input, step->layer->parameters[FACTORS].values,
                                                step->layer->parameters[BIAS].values, call.output, call.sums);
     }
     if (step->layer->kind == LAYER_LINEAR) {
@@ -180,17 +181,6 @@ static l3a_status forward_step(const struct run *run, size_t index, enum train_p
     return L3A_OK;
 }
 
-/* Statistics of a batch need two numbers of each channel. */
-static l3a_status check_batch(const struct run *run, const struct train_step *step) {
-    const struct layout *from = layout_of(run, step->input);
-    l3a_status status = L3A_OK;
-    FAIL_IF(run->training && step->measures && run->program->pictures * from->height * from->width < 2, run->context,
-            L3A_ERROR_OPTION, "use more pictures in a batch, or larger ones",
-            "layer %zu: a batch norm cannot learn from a single number", step->index);
-done:
-    return status;
-}
-
 static void give_outputs(const struct run *run, value made, float *const *outputs) {
     const struct network *net = run->program->steps->network;
     for (size_t i = 0; i < net->output_count; i++) {
@@ -204,9 +194,6 @@ l3a_status train_forward(const struct train_program *program, const struct train
                          const float *pictures, float *const *outputs) {
     const struct run run = start(program, numbers, training);
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < program->steps->count; i++) {
-        TRY(check_batch(&run, &program->steps->steps[i]));
-    }
     parallel_copy(run.context->threads, value_at(&run, PICTURE, PASS_FORWARD), pictures, floats_of(&run, PICTURE) * sizeof(float));
     for (size_t i = 0; i < program->steps->count; i++) {
         TRY(forward_step(&run, i, PASS_FORWARD));
@@ -261,7 +248,7 @@ static l3a_status backward_linear(const struct run *run, const struct train_call
 
 /* unwanted: room for gradients of the parameters that are not trained. */
 static l3a_status backward_convolution(const struct run *run, size_t index, const struct train_call *call, float *unwanted) {
-    const struct train_products *products = run->program->products;
+    const struct train_products *products = run->numbers->products;
     const struct parameter *factors = &call->layer->parameters[FACTORS];
     void *operation = run->program->operations[index];
     l3a_status status = L3A_OK;
@@ -310,6 +297,11 @@ static l3a_status backward_layer(const struct run *run, size_t index, const stru
     }
 done:
     return status;
+}
+
+size_t train_unwanted_floats(const struct train_step *step) {
+    const struct parameter *factors = &step->layer->parameters[FACTORS], *bias = &step->layer->parameters[BIAS];
+    return step->layer->kind == LAYER_CONVOLUTION && step->trains ? train_aligned(factors->count) + train_aligned(bias->count) : 0;
 }
 
 /* A layer that cannot add to the gradients of its inputs writes them elsewhere first. */

@@ -8,7 +8,7 @@
 #ifndef L3A_TRAIN_PROGRAM_H
 #define L3A_TRAIN_PROGRAM_H
 
-#include "net/cpu/train_steps.h"
+#include "net/train_steps.h"
 
 enum train_pass { PASS_FORWARD, PASS_AGAIN, PASS_BACKWARD };
 
@@ -25,17 +25,27 @@ struct train_places {
     size_t scratch, arena;
 };
 
+struct train_program;
+
+/* What a back end prepares for the steps of a program. */
+struct train_preparer {
+    void *owner;
+    /* floats: the scratch that the step needs. operation: what the back end keeps for it, or NULL. */
+    l3a_status (*prepare)(void *owner, const struct train_program *program, size_t step, size_t *floats, void **operation);
+    void (*release)(void *operation); /* NULL: there are no operations */
+};
+
 struct train_program {
     const struct train_steps *steps;
-    const struct train_products *products;
+    struct train_preparer preparer;
     size_t pictures;
-    void **operations; /* of convolutions */
-    size_t *scratch;   /* floats, of each step */
+    void **operations; /* of each step */
+    size_t *scratch;   /* floats, of each step: first for gradients that are made apart, and then what the back end needs */
     struct train_places training, running;
 };
 
 /* starts: the first step of each segment. NULL: one segment. */
-l3a_status train_program_open(const struct train_steps *steps, const struct train_products *products, void *state, size_t pictures,
+l3a_status train_program_open(const struct train_steps *steps, const struct train_preparer *preparer, size_t pictures,
                               const size_t *starts, size_t segments, struct train_program *program);
 void train_program_close(struct train_program *program);
 /* Places values again, for other segments. */
@@ -43,8 +53,8 @@ l3a_status train_program_divide(struct train_program *program, const size_t *sta
 /* Divides steps into at most `wanted` segments of about the same size, where a single value goes from one to the next. Returns how
  * many there are. */
 size_t train_segments(const struct train_steps *steps, size_t wanted, size_t *starts);
-/* The room for gradients of a convolution's factors and bias that are not wanted. */
-size_t train_unwanted_floats(const struct train_step *step);
+/* The floats that a value takes. */
+size_t train_value_floats(const struct train_program *program, value made);
 
 static inline size_t train_aligned(size_t floats) {
     return (floats + 15) / 16 * 16;

@@ -1,4 +1,4 @@
-#include "net/cpu/train_steps.h"
+#include "net/train_steps.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static void mark_pixels(const struct network *net, bool *pixels) {
     pixels[PICTURE] = pixels[NOTHING] = false;
 }
 
-static l3a_status choose_layouts(struct train_steps *steps, size_t block) {
+static l3a_status choose_layouts(struct train_steps *steps, enum number_type type, size_t block) {
     const struct network *net = steps->network;
     bool *pixels = NULL;
     l3a_status status = L3A_OK;
@@ -50,12 +50,13 @@ static l3a_status choose_layouts(struct train_steps *steps, size_t block) {
     mark_pixels(net, pixels);
     for (value v = PICTURE; v < net->value_count; v++) {
         const struct shape shape = net->shapes[v];
-        const size_t wide = v == PICTURE ? 1 : pixels[v] ? shape.channels : block;
+        const size_t wide = v == PICTURE ? 1 : pixels[v] || !block ? shape.channels : block;
         steps->layouts[v] = (struct layout){.channels = shape.channels,
                                             .padded = (shape.channels + wide - 1) / wide * wide,
                                             .height = shape.height,
                                             .width = shape.width,
-                                            .block = wide};
+                                            .block = wide,
+                                            .type = v == PICTURE ? NUMBER_FLOAT32 : type};
     }
 done:
     release(steps->context, pixels);
@@ -212,6 +213,11 @@ static bool take_place(struct train_steps *steps, const struct train_step *step,
     return !arrived;
 }
 
+/* Whether back ends can add to the gradient of the input of such a layer, as they make it. */
+static bool adds_itself(enum net_layer_kind kind) {
+    return kind == LAYER_LINEAR || kind == LAYER_NORM;
+}
+
 static void find_gradients(struct train_steps *steps, bool *arrived) {
     for (value v = 0; v < steps->network->value_count; v++) {
         steps->gradients[v] = v;
@@ -233,7 +239,7 @@ static void find_gradients(struct train_steps *steps, bool *arrived) {
             step->input_adds = arrived[step->input];
             step->input_stays = (sum || affine || step->layer->kind == LAYER_ACTIVATION) && !step->second_stays &&
                                 take_place(steps, step, step->input, arrived[step->input]);
-            step->input_apart = step->input_adds && !sum && !train_kernel_adds(step->layer->kind);
+            step->input_apart = step->input_adds && !sum && !adds_itself(step->layer->kind);
             arrived[step->input] = true;
         }
     }
@@ -246,7 +252,7 @@ l3a_status train_steps_make(const struct network *network, const struct network_
     TRY(allocate_zeroed(steps->context, network->value_count, sizeof *marks, &marks));
     TRY(allocate_zeroed(steps->context, network->value_count, sizeof *steps->gradients, &steps->gradients));
     TRY(allocate_zeroed(steps->context, network->layer_count, sizeof *steps->steps, &steps->steps));
-    TRY(choose_layouts(steps, block));
+    TRY(choose_layouts(steps, use->numbers, block));
     mark_needed(network, marks);
     TRY(find_steps(steps, marks));
     memset(marks, 0, network->value_count * sizeof *marks);

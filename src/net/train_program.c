@@ -1,4 +1,4 @@
-#include "net/cpu/train_program.h"
+#include "net/train_program.h"
 #include "base/memory.h"
 #include "net/places.h"
 
@@ -110,8 +110,10 @@ static void order_events(const struct plan *plan, struct train_places *places, b
 
 /* ---- Places ---- */
 
-static size_t value_floats(const struct train_program *program, value made) {
-    return train_aligned(program->pictures * layout_size(&program->steps->layouts[made]));
+size_t train_value_floats(const struct train_program *program, value made) {
+    const struct layout *layout = &program->steps->layouts[made];
+    const size_t numbers = program->pictures * layout_size(layout);
+    return train_aligned(layout->type == NUMBER_FLOAT32 ? numbers : (numbers + 1) / 2);
 }
 
 static void touch(const struct plan *plan, size_t which, value touched, size_t event) {
@@ -120,7 +122,7 @@ static void touch(const struct plan *plan, size_t which, value touched, size_t e
         return;
     }
     if (!stretch->size) {
-        *stretch = (struct stretch){.size = value_floats(plan->program, touched), .first = event};
+        *stretch = (struct stretch){.size = train_value_floats(plan->program, touched), .first = event};
     }
     stretch->last = event;
 }
@@ -234,45 +236,29 @@ done:
 /* ---- Preparing steps ---- */
 
 /* The room for gradients that are added to others. */
-static size_t apart_floats(const struct train_step *step, const struct layout *layouts, size_t pictures) {
-    return (step->input_apart ? train_aligned(pictures * layout_size(&layouts[step->input])) : 0) +
-           (step->second_apart ? train_aligned(pictures * layout_size(&layouts[step->second])) : 0);
+static size_t apart_floats(const struct train_program *program, const struct train_step *step) {
+    return (step->input_apart ? train_value_floats(program, step->input) : 0) +
+           (step->second_apart ? train_value_floats(program, step->second) : 0);
 }
 
-size_t train_unwanted_floats(const struct train_step *step) {
-    const struct parameter *factors = &step->layer->parameters[FACTORS], *bias = &step->layer->parameters[BIAS];
-    return step->layer->kind == LAYER_CONVOLUTION && step->trains ? train_aligned(factors->count) + train_aligned(bias->count) : 0;
-}
-
-static l3a_status prepare_step(struct train_program *program, void *state, size_t index) {
-    const struct train_step *step = &program->steps->steps[index];
-    const struct layout *from = &program->steps->layouts[step->input], *to = &program->steps->layouts[step->output];
-    size_t more = train_sums(step->layer, from, to, program->pictures);
+static l3a_status prepare_step(struct train_program *program, size_t index) {
+    const struct train_preparer *preparer = &program->preparer;
+    size_t more = 0;
     l3a_status status = L3A_OK;
-    if (step->layer->kind == LAYER_CONVOLUTION) {
-        struct convolution what = {.layer = step->layer,
-                                   .pictures = program->pictures,
-                                   .from = *from,
-                                   .to = *to,
-                                   .in_gradient = step->wants_input,
-                                   .gradients = step->trains};
-        TRY(program->products->prepare(state, &what, &program->operations[index]));
-        more = what.scratch;
-    }
-    program->scratch[index] =
-        apart_floats(step, program->steps->layouts, program->pictures) + train_unwanted_floats(step) + train_aligned(more);
+    TRY(preparer->prepare(preparer->owner, program, index, &more, &program->operations[index]));
+    program->scratch[index] = apart_floats(program, &program->steps->steps[index]) + train_aligned(more);
 done:
     return status;
 }
 
-l3a_status train_program_open(const struct train_steps *steps, const struct train_products *products, void *state, size_t pictures,
+l3a_status train_program_open(const struct train_steps *steps, const struct train_preparer *preparer, size_t pictures,
                               const size_t *starts, size_t segments, struct train_program *program) {
     l3a_status status = L3A_OK;
-    *program = (struct train_program){.steps = steps, .products = products, .pictures = pictures};
+    *program = (struct train_program){.steps = steps, .preparer = *preparer, .pictures = pictures};
     TRY(allocate_zeroed(steps->context, steps->count, sizeof *program->operations, &program->operations));
     TRY(allocate_zeroed(steps->context, steps->count, sizeof *program->scratch, &program->scratch));
     for (size_t i = 0; i < steps->count; i++) {
-        TRY(prepare_step(program, state, i));
+        TRY(prepare_step(program, i));
     }
     TRY(train_program_divide(program, starts, segments));
 done:
@@ -289,7 +275,7 @@ void train_program_close(struct train_program *program) {
     l3a_context *context = program->steps->context;
     for (size_t i = 0; program->operations && i < program->steps->count; i++) {
         if (program->operations[i]) {
-            program->products->release(program->operations[i]);
+            program->preparer.release(program->operations[i]);
         }
     }
     release_places(context, &program->training);

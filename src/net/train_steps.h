@@ -5,7 +5,8 @@
 #ifndef L3A_TRAIN_STEPS_H
 #define L3A_TRAIN_STEPS_H
 
-#include "net/cpu/train_kernels.h"
+#include "net/back_end.h"
+#include "net/layout.h"
 
 struct train_step {
     size_t index; /* of the layer: the first one, if it is several */
@@ -35,7 +36,8 @@ struct train_steps {
     size_t statistics;      /* floats */
 };
 
-/* The network lives longer than the steps. */
+/* The network lives longer than the steps. block: of the layouts of values that convolutions read; 0: all channels are side by side
+ * in each value but the picture. */
 l3a_status train_steps_make(const struct network *network, const struct network_use *use, size_t block, struct train_steps *steps);
 void train_steps_release(struct train_steps *steps);
 
