@@ -271,6 +271,7 @@ def main():
             learner = kind(settings, data[0][1].shape[1], parameters)
             trained.compare(folder, method, learner, data, STEP, settings)
             trained.check_reload(folder, method, STEP, settings)
+            trained.check_stop(folder, method, STEP, settings)
             for key, array in parameters.items():
                 check(np.array_equal(learner.parameters[key], array.astype(float)), f"{method}: {key} has been trained")
     sys.exit(finish())

@@ -109,7 +109,8 @@ static void each_case(int threads, network_check *check) {
         struct parameters parameters;
         struct network net;
         layer_case_open(context, &layer_cases[i], &tensors, &parameters, &net);
-        if (net.layer_count) {
+        const bool refused = layer_case_is_for_prompts(&layer_cases[i]) && network_back_end_of_device(context);
+        if (net.layer_count && !refused) {
             for_back_ends(context, layer_cases[i].name, &net, 2e-5, check);
         }
         network_free(&net);
