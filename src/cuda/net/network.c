@@ -58,15 +58,45 @@ done:
     return status;
 }
 
+/* Kinds that a GPU can train; a new one is refused until it can. */
+static l3a_status check_kinds(const struct plugin_host *host, const struct network *network) {
+    static const bool known[LAYER_KINDS] = {
+        [LAYER_SPACE_TO_DEPTH] = true, [LAYER_CONVOLUTION] = true, [LAYER_MAX_POOL] = true,
+        [LAYER_AVERAGE_POOL] = true,   [LAYER_BLUR] = true,        [LAYER_SQUEEZE_EXCITE] = true,
+        [LAYER_GLOBAL_MEAN] = true,    [LAYER_PATCHES] = true,     [LAYER_LINEAR] = true,
+        [LAYER_TOKENS] = true,         [LAYER_NORM] = true,        [LAYER_ATTENTION] = true,
+        [LAYER_FIRST_TOKEN] = true,    [LAYER_TOKEN_MEAN] = true,  [LAYER_JOIN] = true,
+        [LAYER_BATCH_NORM] = true,     [LAYER_ACTIVATION] = true,  [LAYER_ADD] = true,
+        [LAYER_SCALE] = true,          [LAYER_LEARNED] = true,     [LAYER_TOKEN_MAX] = true,
+        [LAYER_SLICE] = true};
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < network->layer_count; i++) {
+        if (!known[network->layers[i].kind]) {
+            TRY(host->fail(network->context, L3A_ERROR_MISMATCH, "train this network on the processor",
+                           "layer %zu: a GPU cannot train layers of this kind", i));
+        }
+    }
+done:
+    return status;
+}
+
 static bool supports(const struct network_use *use) {
     return !use->training || use->numbers != NUMBER_FLOAT16; /* which has too few exponents for gradients */
 }
 
 static l3a_status check_use(const struct network *network, const struct network_use *use) {
     const struct plugin_host *host = device_of(network->context)->host;
-    return supports(use) ? check_layers(host, network)
-                         : host->fail(network->context, L3A_ERROR_OPTION, "use bf16 or float32",
-                                      "a GPU trains networks in float32 or bf16: float16 has too few exponents for gradients");
+    l3a_status status = L3A_OK;
+    if (!supports(use)) {
+        TRY(host->fail(network->context, L3A_ERROR_OPTION, "use bf16 or float32",
+                       "a GPU trains networks in float32 or bf16: float16 has too few exponents for gradients"));
+    }
+    if (use->training) {
+        TRY(check_kinds(host, network));
+    }
+    TRY(check_layers(host, network));
+done:
+    return status;
 }
 
 static l3a_status make_events(struct cuda_network *net) {
