@@ -75,7 +75,7 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.16.0"
+#define L3A_VERSION "0.17.0"
 #define L3A_VERSION_NUMBER 1600 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */

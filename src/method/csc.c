@@ -221,7 +221,7 @@ static const struct trained_tuning published = {.epochs = 20,
                                                 .schedule = SCHEDULE_CONSTANT,
                                                 .optimiser = OPTIMISER_ADAM,
                                                 .lambda = 0.04,
-                                                .augmentation = {.cutout = 0.5}};
+                                                .augmentation = {.cutout = 0.5, .rand_augment = true}};
 
 static const struct head_network_rules network_rules = {.plan = {.trains = trains, .outputs = {OUTPUT_MAP}},
                                                         .compares = true,
