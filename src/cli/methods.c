@@ -59,7 +59,7 @@ static void print_those(FILE *to, int runs) {
 void print_methods(FILE *to) {
     print_row(to, (const char *const[COLUMNS]){"method", "what it does", "source", "keeps between phases"});
     print_those(to, 1);
-    fprintf(to, "\nonly with --train-backbone, because they train the backbone:\n");
+    fprintf(to, "\nnot available here without --train-backbone, because they train the backbone:\n");
     print_those(to, 2);
     fprintf(to, "\nnot available here, because they train the backbone itself:\n");
     print_those(to, 0);
