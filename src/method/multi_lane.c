@@ -1,11 +1,14 @@
 /* MULTI-LANE (De Min et al., CoLLAs 2024): a lane of few tokens beside the stream of a frozen vision transformer, one lane per
  * phase.
  *
- * Lane t is L = [c, s], the class token and SELECTORS selectors. In each block, x are the tokens of the network without prompts,
- * and n = norm₁(x),   m = norm₁(L),   a_j = Σ_i softmax_i(m_sⱼ · n_i / √width) n_i     what selector j finds in the picture, o =
- * attention of [m_c, a], with the block's own maps and, in the first PROMPTED blocks, PROMPTS learned keys and values, c += W o_c,
- * s += m_s,   and then L += mlp(norm₂(L)). After the last norm, with f the class token at length 1, the scores of the phase's
- * classes are W_t f + b_t.
+ * Lane t is L = [c, s], the class token and SELECTORS selectors. In each block, x being the tokens of the network without prompts:
+ *
+ *   n = norm₁(x),   m = norm₁(L),
+ *   a_j = Σ_i softmax_i(m_sⱼ · n_i / √width) n_i     what selector j finds in the picture,
+ *   o = attention of [m_c, a], with the block's own maps and, in the first PROMPTED blocks, PROMPTS learned keys and values,
+ *   c += W o_c,   s += m_s,   and then   L += mlp(norm₂(L)).
+ *
+ * After the last norm, with f the class token at length 1, the scores of the phase's classes are W_t f + b_t.
  *
  * A phase trains its own lane and its own scores, and looks at no other lane. All lanes score, each its own classes. */
 #include "method/prompts.h"

@@ -4,6 +4,7 @@
 #include "data/dataset.h"
 #include "net/write.h"
 #include "train/training.h"
+#include "train/training_source.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -176,20 +177,11 @@ done:
 
 /* What trains here: the context's device, or else the first back end of the processor that can. */
 static const struct network_back_end *choose_back_end(l3a_context *context) {
-    const struct network_back_end *device = network_back_end_of_device(context);
-    if (device && device->forward) {
-        return device;
-    }
-    if (context->plugin) {
+    const struct network_back_end *found = training_back_end(context);
+    if (context->plugin && (!found || found != network_back_end_of_device(context))) {
         report_note(context, "networks are trained on the processor: %s cannot do it here", context->device_name);
     }
-    for (size_t i = 0; network_back_end_at(i); i++) {
-        const struct network_back_end *at = network_back_end_at(i);
-        if (at->available() && at->forward) {
-            return at;
-        }
-    }
-    return network_back_end_best();
+    return found ? found : network_back_end_best();
 }
 
 /* A context that is still choosing takes the processor if the training has no room on the device. */

@@ -225,6 +225,7 @@ static l3a_status open_state(const struct trained_network *net, const struct sel
     const struct network_use use = {.training = true,
                                     .pictures = net->batch,
                                     .numbers = NUMBER_FLOAT32,
+                                    .memory = net->source->memory,
                                     .parameters = (const struct parameter_use(*)[PARAMETER_KINDS])(trained ? trained->uses : uses)};
     TRY(net->source->back_end->open(network, &use, state));
 done:
@@ -285,6 +286,7 @@ l3a_status trained_network_bytes(struct trained_network *net, struct network_pla
     const struct network_use use = {.training = true,
                                     .pictures = net->batch,
                                     .numbers = NUMBER_FLOAT32,
+                                    .memory = net->source->memory,
                                     .parameters = (const struct parameter_use(*)[PARAMETER_KINDS])net->selection.uses};
     TRY(net->source->back_end->plan(&net->reading.network, &use, plan));
 done:

@@ -1,6 +1,6 @@
 #include "train/training.h"
+#include "train/training_source.h"
 
-#include "base/machine.h"
 #include "base/sized.h"
 #include "base/stream.h"
 #include "common/number.h"
@@ -60,20 +60,9 @@ static struct network_use use_of(const struct training *training, uint64_t memor
                                 .memory = memory};
 }
 
-static uint64_t memory_limit(const struct training *training, const l3a_train_options *options) {
-    const l3a_context *context = training->context;
-    if (options->memory) {
-        return options->memory;
-    }
-    if (training->back_end == network_back_end_of_device(context)) {
-        return context->options.device_memory_limit; /* 0: the back end knows what is free */
-    }
-    return context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
-}
-
 static l3a_status plan_memory(struct training *training, const l3a_train_options *options) {
     l3a_context *context = training->context;
-    const uint64_t limit = memory_limit(training, options);
+    const uint64_t limit = options->memory ? options->memory : training_memory(context, training->back_end);
     const struct network_use use = use_of(training, limit);
     l3a_status status = L3A_OK;
     TRY(training->back_end->plan(&training->reading.network, &use, &training->plan));

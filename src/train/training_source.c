@@ -1,5 +1,6 @@
 #include "train/training_source.h"
 
+#include "base/machine.h"
 #include "base/memory.h"
 #include "net/backbone.h"
 #include "net/recipe.h"
@@ -16,6 +17,13 @@ const struct network_back_end *training_back_end(const l3a_context *context) {
         }
     }
     return NULL;
+}
+
+uint64_t training_memory(const l3a_context *context, const struct network_back_end *back_end) {
+    if (back_end == network_back_end_of_device(context)) {
+        return context->options.device_memory_limit;
+    }
+    return context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
 }
 
 /* The network as it is in the checkpoint. */
@@ -47,6 +55,8 @@ l3a_status training_source_open(l3a_context *context, const char *checkpoint, co
     source->back_end = training_back_end(context);
     FAIL_IF(!source->back_end, context, L3A_ERROR_STATE, "install oneDNN's development files and build l3a again",
             "this build cannot train networks");
+    source->memory = training_memory(context, source->back_end);
+    source->memory -= source->memory / 4; /* for the network before a phase, pictures and moments of a method's own */
     TRY(checkpoint_open(context, checkpoint, &source->checkpoint));
     TRY(look_at_network(context, source));
     TRY(checkpoint_sha256(source->checkpoint, source->info.sha256));

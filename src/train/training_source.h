@@ -15,6 +15,7 @@ struct training_source {
     l3a_loader_options loader; /* … and of its pictures */
     struct picture_rows train, test;
     const struct network_back_end *back_end;
+    uint64_t memory; /* bytes that a training may take; 0: as many as the back end finds */
 };
 
 /* The datasets and what `backbone` and `picture` point to must outlive the source; tables are those of a run. */
@@ -25,5 +26,7 @@ void training_source_close(struct training_source *source);
 
 /* A back end that trains: that of the context's device, or else of the processor; NULL if there is none. */
 const struct network_back_end *training_back_end(const l3a_context *context);
+/* The bytes that are allowed, or else free, where a back end trains; 0: it knows itself what is free. */
+uint64_t training_memory(const l3a_context *context, const struct network_back_end *back_end);
 
 #endif
