@@ -76,7 +76,7 @@ extern "C" {
 #endif
 
 #define L3A_VERSION "0.17.0"
-#define L3A_VERSION_NUMBER 1600 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION_NUMBER 1700 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);

@@ -4,7 +4,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 1600
+VERSION_NUMBER = 1700
 
 
 class Status(IntEnum):
