@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ._array import problem
-from ._declarations import (l3a_adapt_options, l3a_backbone_training, l3a_cache_options, l3a_dataset_options, l3a_extract_options, l3a_extract_report,
-                            l3a_picture_options, l3a_train_options, l3a_train_plan)
+from ._declarations import (l3a_adapt_options, l3a_backbone_training, l3a_cache_options, l3a_dataset_options, l3a_extract_options,
+                            l3a_extract_report, l3a_picture_options, l3a_train_options, l3a_train_plan)
 from ._library import Context, Handle, decode, encode, path_bytes, setting_text, sized
 from ._network import Choices, choice, network_options
 
