@@ -5,7 +5,6 @@ Rules about memories and random draws are those of heads.py. What differs from f
 and the whole of it is a formula here, of which autograd.py takes the derivative."""
 import csv
 import os
-import struct
 import subprocess
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 
 import feature_file
 import heads
-from autograd import Value, asymmetric_loss, binary_loss, join, linear, vit
+from autograd import Value, asymmetric_loss, binary_loss, vit
 from support import check
 
 BUILD = Path(os.environ["L3A_BUILD"])
