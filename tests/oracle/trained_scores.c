@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_CLASSES = 64 };
 
@@ -154,7 +155,7 @@ static l3a_status reload(struct job *job, size_t phases, size_t classes,
     l3a_status status = L3A_OK;
     char path[64];
     size_t learned;
-    snprintf(path, sizeof path, "/tmp/trained_scores-%ld.state", (long)(uintptr_t)job);
+    snprintf(path, sizeof path, "/tmp/trained_scores-%ld.state", (long)getpid());
     TRY(state_create(job->context, &state));
     TRY(job->method->learner->save(job->head, state));
     TRY(state_write(state, path, &owner, phases));
@@ -200,7 +201,7 @@ static l3a_status learn_twice(struct job *job, const struct lesson *lesson, size
     struct outcome outcome = {0};
     l3a_status status = L3A_OK;
     own.progress = &progress;
-    snprintf(job->progress, sizeof job->progress, "/tmp/trained_scores-%ld.epochs", (long)(uintptr_t)job);
+    snprintf(job->progress, sizeof job->progress, "/tmp/trained_scores-%ld.epochs", (long)getpid());
     remove(job->progress);
     if (t) {
         TRY(reload(job, t, lesson->first, learn_until_stopped, &own));
