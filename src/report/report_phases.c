@@ -91,7 +91,9 @@ static void print_about(struct report *report, const struct report_run *run) {
                run->results->classes.count, run_record(run, "run.protocol"), run_record(run, "run.train.rows"),
                run_record(run, "run.test.rows"));
     if (backbone[0]) {
-        html_print(page, "; frozen features from %s", backbone);
+        const char *trained = run_record(run, "run.trained");
+        html_print(page, trained[0] ? "; %s" : "; frozen features from %s", backbone);
+        html_print(page, "%s%s", trained[0] ? ", trained in every phase by " : "", trained);
     }
     if (run_record(run, "run.adapted")[0]) {
         html_print(page, ", adapted to the first phase (%s)", run_record(run, "run.adapted"));

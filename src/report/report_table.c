@@ -295,8 +295,11 @@ static void print_caption(const struct table *table) {
     html_print(table->text, data ? ", %zu classes, " : " on %zu classes, ", run->results->classes.count);
     print_escaped(table, run_record(run, "run.protocol"));
     if (backbone[0]) {
-        print_plain(table, ", frozen features from ");
+        const char *trained = run_record(run, "run.trained");
+        print_plain(table, trained[0] ? ", " : ", frozen features from ");
         print_escaped(table, backbone);
+        print_plain(table, trained[0] ? ", trained in every phase by " : "");
+        print_escaped(table, trained);
         print_plain(table, run_record(run, "run.adapted")[0] ? ", adapted to the first phase" : "");
     }
     print_plain(table, ", in percent.");

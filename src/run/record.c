@@ -75,6 +75,18 @@ static void print_prescribed(text_builder *text, const l3a_experiment_options *o
     text_builder_print(text, "}");
 }
 
+/* The methods that train the backbone, if there are any. */
+static void print_trained(text_builder *text, const l3a_experiment *experiment, const l3a_experiment_options *options) {
+    const char *between = "    \"trained\": \"";
+    for (size_t i = 0; i < options->method_count; i++) {
+        if (method_trains(experiment_method(experiment, options->methods[i]), options->settings)) {
+            text_builder_print(text, "%s%s", between, options->methods[i]);
+            between = ", ";
+        }
+    }
+    text_builder_print(text, *between == ',' ? "\",\n" : "");
+}
+
 /* The program's own methods and their parameters; a record without any is what it was before there were such methods. */
 static void print_own_methods(text_builder *text, const l3a_experiment *experiment, const l3a_experiment_options *options) {
     const char *before = "    \"own\": {";
@@ -186,6 +198,7 @@ l3a_status record_identity(const l3a_experiment *experiment, const l3a_experimen
         text_builder_print(text, "    ");
         print_string(text, "adapted", options->adapted, ",\n");
     }
+    print_trained(text, experiment, options);
     print_orders(text, experiment);
     print_axes(text, options);
     text_builder_print(text, "\n  }");
